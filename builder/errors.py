@@ -1,0 +1,116 @@
+"""Every error that gpuferry raises on purpose, with its exit code.
+
+FerryError
+├── UsageError            2    a wrong word on the command line or in a configuration file
+├── RefusedHereError      2    size, credential, import, rehearsal: refused before a push
+├── RefusedThereError     2    the service said no to the push itself
+├── WrongAcceleratorError 6    the hardware is not what was asked for
+├── CapacityError         7    quota or slots used up
+├── InfrastructureError   5    could not find out; try again
+├── WaitExpiredError    124    the host's patience ran out; the run goes on
+├── IncompleteError       4    results are missing
+└── BugError              1    ours; please report it
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Exit(enum.IntEnum):
+    """Exit codes of `ferry`."""
+
+    OK = 0
+    BUG = 1
+    USAGE = 2
+    CASE_FAILED = 3
+    INCOMPLETE = 4
+    INFRASTRUCTURE = 5
+    WRONG_ACCELERATOR = 6
+    CAPACITY = 7
+    CANNOT_TELL = 8
+    WAIT_EXPIRED = 124
+    INTERRUPTED = 130
+
+
+# From worst to best: of several outcomes, the first in this order is the command's exit code.
+SEVERITY = (
+    Exit.USAGE,
+    Exit.BUG,
+    Exit.WRONG_ACCELERATOR,
+    Exit.CAPACITY,
+    Exit.INFRASTRUCTURE,
+    Exit.WAIT_EXPIRED,
+    Exit.INCOMPLETE,
+    Exit.CASE_FAILED,
+    Exit.CANNOT_TELL,
+    Exit.OK,
+)
+
+
+def worst(*codes: Exit) -> Exit:
+    """Return the worst of `codes` in the order of `SEVERITY`; no code at all is OK."""
+    return min(codes, key=SEVERITY.index, default=Exit.OK)
+
+
+class FerryError(Exception):
+    """One sentence that says what is wrong and where, and a hint that says what to do next."""
+
+    exit_code = Exit.BUG
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(FerryError):
+    """A wrong word on the command line or in a configuration file."""
+
+    exit_code = Exit.USAGE
+
+
+class RefusedHereError(FerryError):
+    """Refused on this machine before anything was pushed."""
+
+    exit_code = Exit.USAGE
+
+
+class RefusedThereError(FerryError):
+    """The service answered and said no to this push."""
+
+    exit_code = Exit.USAGE
+
+
+class WrongAcceleratorError(FerryError):
+    """The hardware that came is not the hardware that was asked for."""
+
+    exit_code = Exit.WRONG_ACCELERATOR
+
+
+class CapacityError(FerryError):
+    """No slot is free, or the quota is used up."""
+
+    exit_code = Exit.CAPACITY
+
+
+class InfrastructureError(FerryError):
+    """Something between here and there failed; trying again may help."""
+
+    exit_code = Exit.INFRASTRUCTURE
+
+
+class WaitExpiredError(FerryError):
+    """The host stopped waiting; the run itself goes on."""
+
+    exit_code = Exit.WAIT_EXPIRED
+
+
+class IncompleteError(FerryError):
+    """Results are missing."""
+
+    exit_code = Exit.INCOMPLETE
+
+
+class BugError(FerryError):
+    """A state that gpuferry's own code should have made impossible."""

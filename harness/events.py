@@ -1,0 +1,347 @@
+"""The one event grammar between device and host. Standard library only; the host imports this module.
+
+An event is one log line: a marker that ordinary output never has, then one ASCII JSON object
+
+    @@ferry@@ {"v":1,"run":"…","part":1,"attempt":1,"seq":7,"at":3.2,"kind":"case","body":{…},"check":"9f3a…"}
+
+`check` is the CRC-32 of the text before it. (run, part, attempt, seq) names an event: a replay has the same
+name, a restarted kernel has a higher attempt, a hole in seq means that lines were lost.
+Times in samples are whole nanoseconds in 64 bits: one call of shape 14 overflows 32.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import json
+import math
+import struct
+import types
+import typing
+import zlib
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from harness.shapes import Case
+
+MARKER = "@@ferry@@ "
+VERSION = 1
+SAMPLES_PER_EVENT = 500  # keeps an event under 4 kB
+
+T = TypeVar("T")
+
+
+class DamagedEventError(ValueError):
+    """A line has the marker, but what follows is not a whole event."""
+
+
+# --- what the kernel is told ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunRef:
+    """Whose events these are. Empty in a built kernel; a push fills it; the driver makes up a missing id."""
+
+    run_id: str = ""
+    part: int = 1
+    git_commit: str = ""
+    git_dirty: bool = False
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What holds for every case of an order.
+
+    `asked_accelerator` is a pattern of the device's name, `any` GPU, `cpu`, or empty for whatever is there;
+    `devices` is how many cards to use at most, 0 for all; `seeds` is the number of weight seeds in the gate.
+    `model` is the module to import the candidate from. Times are in seconds; 0 is no limit.
+    """
+
+    bundle_sha256: str
+    harness_sha256: str
+    model_sha256: str
+    model: str = "model"
+    own_harness: bool = False
+    asked_accelerator: str = ""
+    allow_mismatch: bool = False
+    devices: int = 0
+    seeds: int = 1
+    timeout_s: float = 0.0
+    case_timeout_s: float = 1800.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a kernel carries out: terms and cases."""
+
+    terms: Terms
+    cases: tuple[Case, ...]
+
+
+# --- what the kernel reports ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """First event of an attempt. `planned` events with each case follow; `carried` cases need no new run."""
+
+    ref: RunRef
+    terms: Terms
+    planned: int
+    started_at: str
+    carried: int = 0
+    deadline_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One case of the plan, in the plan's order."""
+
+    index: int
+    case: Case
+
+
+@dataclass(frozen=True)
+class Device:
+    """One card as the process on it sees it; `index` is -1 for a CPU, whose name starts with `cpu`."""
+
+    index: int
+    name: str
+    capability: str = ""
+    memory_mib: int = 0
+    driver: str = ""
+    torch: str = ""
+    triton: str = ""
+    cuda: str = ""
+    python: str = ""
+    threads: int = 0
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether this is a GPU."""
+        return self.index >= 0
+
+
+@dataclass(frozen=True)
+class Started:
+    """A case was dealt to a card."""
+
+    case_id: str
+    device_index: int
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Times of one side (`baseline` or `candidate`) in one round, from sample `start` on, packed."""
+
+    case_id: str
+    side: str
+    round: int
+    start: int
+    ns: str
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The times in nanoseconds. Raises DamagedEventError when they do not unpack."""
+        return unpack_ns(self.ns)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The worst figures of one case's gate over all weight and input seeds.
+
+    `gate_share` is the worst element's share of its own budget: above 1 it fails.
+    """
+
+    failed_elements: int
+    total_elements: int
+    max_abs: float
+    max_rel: float
+    gate_share: float
+    weight_seeds: tuple[int, ...]
+    input_seeds: tuple[int, ...]
+    reference: str = "baseline"
+    coverage: float = 1.0
+
+
+@dataclass(frozen=True)
+class CaseDone:
+    """A case has ended, one way or another. `samples` counts what its Samples events must add up to."""
+
+    case_id: str
+    device_index: int
+    status: str
+    error_kind: str = ""
+    error: str = ""
+    gate: Gate | None = None
+    route_ran: str = ""
+    route_note: str = ""
+    tf32: str = ""
+    attention_backend: str = ""
+    aliases_output: bool | None = None
+    samples: int = 0
+    first_call_s: float | None = None
+    compile_s: float | None = None
+    peak_mem_mib: float | None = None
+    flags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that the reader of the log should know and no row can hold."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class End:
+    """Last event of an attempt. `reason`: complete, deadline, wrong_accelerator, no_device."""
+
+    reason: str
+    counts: dict[str, int]
+    wall_s: float
+
+
+Body = Plan | Planned | Device | Started | Samples | CaseDone | Note | End
+KINDS: dict[str, type[Any]] = {
+    "plan": Plan,
+    "planned": Planned,
+    "device": Device,
+    "started": Started,
+    "samples": Samples,
+    "case": CaseDone,
+    "note": Note,
+    "end": End,
+}
+_KIND_OF = {cls: kind for kind, cls in KINDS.items()}
+
+STATUSES = (
+    "passed",
+    "failed_gate",
+    "error",
+    "oom",
+    "timeout",
+    "disqualified",
+    "infeasible",
+    "not_run",
+    "unknown",
+)
+# A case with one of these needs no further run; `not_run` and `unknown` do.
+FINAL_STATUSES = frozenset(STATUSES[:7])
+
+
+@dataclass(frozen=True, order=True)
+class Name:
+    """What names an event: replays share it."""
+
+    run: str
+    part: int
+    attempt: int
+    seq: int
+
+
+@dataclass(frozen=True)
+class Event:
+    """A decoded event: its name, its time in seconds since its attempt began, and its body."""
+
+    name: Name
+    at: float
+    body: Body
+
+
+# --- the codec --------------------------------------------------------------------------------------------
+
+
+def encode(event: Event) -> str:
+    """Return the event's line without a line end."""
+    envelope = {
+        "v": VERSION,
+        **dataclasses.asdict(event.name),
+        "at": round(event.at, 3),
+        "kind": _KIND_OF[type(event.body)],
+        "body": to_plain(event.body),
+    }
+    text = json.dumps(envelope, separators=(",", ":"), allow_nan=False)[:-1]
+    return f'{MARKER}{text},"check":"{_check(text)}"}}'
+
+
+def decode(line: str) -> Event | None:
+    """Return the event on a line, or None when the line has no marker.
+
+    Raises DamagedEventError when the line has the marker and no whole event of a known version.
+    """
+    _, marker, rest = line.partition(MARKER)
+    if not marker:
+        return None
+    text, _, check = rest.rstrip().rpartition(',"check":"')
+    if check != _check(text) + '"}':
+        raise DamagedEventError("an event is cut or altered: its check does not agree")
+    envelope = json.loads(text + "}")
+    if envelope["v"] != VERSION or envelope["kind"] not in KINDS:
+        raise DamagedEventError(f"an event of version {envelope['v']}, kind {envelope['kind']}: unknown here")
+    try:
+        name = Name(envelope["run"], envelope["part"], envelope["attempt"], envelope["seq"])
+        return Event(name, float(envelope["at"]), from_plain(KINDS[envelope["kind"]], envelope["body"]))
+    except (KeyError, TypeError, ValueError) as problem:
+        raise DamagedEventError(f"an event does not have its kind's fields: {problem}") from problem
+
+
+def _check(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+def pack_ns(values: typing.Sequence[int]) -> str:
+    """Pack nanoseconds as little-endian 64-bit integers, deflated, in base64."""
+    return base64.b64encode(zlib.compress(struct.pack(f"<{len(values)}Q", *values), 9)).decode()
+
+
+def unpack_ns(packed: str) -> tuple[int, ...]:
+    """Undo `pack_ns`. Raises DamagedEventError when the text is not what it wrote."""
+    try:
+        raw = zlib.decompress(base64.b64decode(packed, validate=True))
+        return struct.unpack(f"<{len(raw) // 8}Q", raw)
+    except (ValueError, zlib.error, struct.error) as problem:
+        raise DamagedEventError(f"samples do not unpack: {problem}") from problem
+
+
+def to_plain(value: Any) -> Any:
+    """Turn a dataclass into JSON's types; a float that JSON cannot hold becomes `nan`, `inf` or `-inf`."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def from_plain(cls: type[T], value: object) -> T:
+    """Build a dataclass from `to_plain`'s result. Unknown fields are left out: newer writers may add some.
+
+    Raises TypeError for a value of the wrong type and for a missing field that has no default.
+    """
+    return typing.cast("T", _build(cls, value))
+
+
+_field_types = functools.cache(typing.get_type_hints)
+
+
+def _build(hint: Any, value: Any) -> Any:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _build(next(arg for arg in args if arg is not type(None)), value)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_build(args[0], item) for item in value)
+    if origin is dict and isinstance(value, dict):
+        return {_build(args[0], key): _build(args[1], item) for key, item in value.items()}
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, dict):
+        known = _field_types(hint)
+        return hint(**{key: _build(known[key], item) for key, item in value.items() if key in known})
+    if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(hint, type) and type(value) is hint:
+        return value
+    raise TypeError(f"{value!r:.60} is no {hint}")

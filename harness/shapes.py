@@ -1,0 +1,209 @@
+"""What is measured: shapes, suites, settings and cases. Standard library only; the host imports this module.
+
+A shape is one row of a table; a suite names shapes and how they are run; a case is
+shape x route x levers x dtype x protocol and has the same id in every run.
+
+The 14 official shapes are the contest's appendix: all causal, FFN width = model width.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+
+DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One problem size. B, S, D, H, F, L = batch, sequence, width, heads, FFN width, layers."""
+
+    key: str
+    batch: int
+    seq_len: int
+    d_model: int
+    heads: int
+    ffn_dim: int
+    layers: int
+    causal: bool = True
+    padding_ratio: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one forward, padding included."""
+        return self.batch * self.seq_len
+
+    def reference_bytes(self, dtype: str) -> int:
+        """The least memory in bytes that the baseline needs: its [B,H,S,S] scores, x and y."""
+        elements = self.batch * self.heads * self.seq_len**2 + 2 * self.tokens * self.d_model
+        return elements * DTYPE_BYTES[dtype]
+
+
+def _official(number: int, batch: int, d_model: int, heads: int, seq_len: int, layers: int = 4) -> Shape:
+    return Shape(f"s{number:02d}", batch, seq_len, d_model, heads, d_model, layers)
+
+
+OFFICIAL = (
+    _official(1, 64, 128, 4, 128),
+    _official(2, 1, 128, 4, 128),
+    _official(3, 4, 128, 4, 128),
+    _official(4, 16, 128, 4, 128),
+    _official(5, 128, 128, 4, 128),
+    _official(6, 10000, 128, 4, 128),
+    _official(7, 64, 32, 4, 128),
+    _official(8, 64, 1024, 4, 128),
+    _official(9, 64, 128, 1, 128),
+    _official(10, 64, 128, 2, 128),
+    _official(11, 64, 128, 16, 128),
+    _official(12, 64, 128, 4, 32),
+    _official(13, 64, 128, 4, 1024),
+    _official(14, 32, 1024, 16, 100000, layers=2),
+)
+
+# The same fourteen, each dimension cut until a laptop's CPU runs the whole suite in minutes.
+# What makes a shape special (its batch, head count, width or length against the others) is kept.
+OFFICIAL_SMALL = (
+    Shape("c01", 8, 32, 64, 4, 64, 4),
+    Shape("c02", 1, 32, 64, 4, 64, 4),
+    Shape("c03", 2, 32, 64, 4, 64, 4),
+    Shape("c04", 4, 32, 64, 4, 64, 4),
+    Shape("c05", 16, 32, 64, 4, 64, 4),
+    Shape("c06", 256, 32, 64, 4, 64, 4),
+    Shape("c07", 8, 32, 32, 4, 32, 4),
+    Shape("c08", 8, 32, 256, 4, 256, 4),
+    Shape("c09", 8, 32, 64, 1, 64, 4),
+    Shape("c10", 8, 32, 64, 2, 64, 4),
+    Shape("c11", 8, 32, 64, 16, 64, 4),
+    Shape("c12", 8, 8, 64, 4, 64, 4),
+    Shape("c13", 8, 256, 64, 4, 64, 4),
+    Shape("c14", 2, 512, 128, 16, 128, 2),
+)
+
+TINY = (
+    Shape("t01", 2, 16, 32, 4, 32, 2),
+    Shape("t02", 3, 17, 24, 3, 40, 1, causal=False),
+    Shape("t03", 4, 19, 32, 2, 32, 2, padding_ratio=0.5),
+    Shape("t04", 3, 16, 32, 4, 32, 1, causal=False, padding_ratio=0.5),
+    Shape("t05", 8, 16, 32, 4, 32, 2),
+)
+
+SHAPES = {shape.key: shape for shape in (*OFFICIAL, *OFFICIAL_SMALL, *TINY)}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Timed calls: `warmup` calls a side, then `rounds` rounds of `repeats` calls a side."""
+
+    warmup: int = 20
+    repeats: int = 100
+    rounds: int = 3
+
+    def shortened(self, shape: Shape) -> Counts:
+        """Shape 14 is timed short (1 warm-up, 3 calls): one call takes seconds."""
+        return Counts(1, 3, 1) if shape.key == "s14" else self
+
+
+OFFICIAL_COUNTS = Counts()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of the contest's script that are no part of a case, with its defaults."""
+
+    seed: int = 1234
+    accuracy_trials: int = 5
+    input_scale: float = 1.0
+    rtol: float = 0.02
+    atol: float = 0.002
+    matmul_precision: str = "high"
+    allow_tf32: bool = True
+    non_strict_weight_copy: bool = False
+
+
+def settings_parser() -> argparse.ArgumentParser:
+    """The contest script's options that `Settings` holds; the whole script's parser extends it."""
+    parser = argparse.ArgumentParser(prog="--harness-args", add_help=False)
+    parser.add_argument("--seed", type=int, default=Settings.seed)
+    parser.add_argument("--accuracy-trials", type=int, default=Settings.accuracy_trials)
+    parser.add_argument("--input-scale", type=float, default=Settings.input_scale)
+    parser.add_argument("--rtol", type=float, default=Settings.rtol)
+    parser.add_argument("--atol", type=float, default=Settings.atol)
+    parser.add_argument(
+        "--matmul-precision", choices=("highest", "high", "medium"), default=Settings.matmul_precision
+    )
+    parser.add_argument("--allow-tf32", action=argparse.BooleanOptionalAction, default=Settings.allow_tf32)
+    parser.add_argument("--non-strict-weight-copy", action="store_true")
+    return parser
+
+
+def parse_settings(args: Sequence[str]) -> Settings:
+    """Turn `--harness-args` into `Settings`; argparse reports a bad option and exits 2."""
+    parsed = vars(settings_parser().parse_args(args))
+    return Settings(**{f.name: parsed[f.name] for f in fields(Settings)})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to measure. Its id is the same in every run and on every machine."""
+
+    shape: Shape
+    route: str = "auto"
+    levers: dict[str, str] = field(default_factory=dict)
+    dtype: str = "float32"
+    protocol: str = "official"
+    counts: Counts = OFFICIAL_COUNTS
+    harness_args: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """`s08-sdpa-float32-official-<6 hex>`; the hex covers levers and, if any, harness arguments."""
+        text = json.dumps([sorted(self.levers.items()), *self.harness_args])
+        levers = hashlib.sha256(text.encode()).hexdigest()[:6]
+        return f"{self.shape.key}-{self.route}-{self.dtype}-{self.protocol}-{levers}"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named list of cases before routes, dtypes and counts from the command line are applied.
+
+    `dtype_rows` adds single (shape key, dtype) rows to the default dtype's.
+    """
+
+    name: str
+    about: str
+    shapes: tuple[Shape, ...]
+    routes: tuple[str, ...] = ("auto",)
+    lever_settings: tuple[dict[str, str], ...] = ({},)
+    counts: Counts = OFFICIAL_COUNTS
+    dtype_rows: tuple[tuple[str, str], ...] = ()
+
+
+SUITES = {
+    suite.name: suite
+    for suite in (
+        Suite(
+            "smoke",
+            "small, every code path; a minute on two cores",
+            TINY,
+            routes=("eager", "sdpa", "compiled"),
+            counts=Counts(1, 5, 2),
+        ),
+        Suite(
+            "official",
+            "the contest's 14 shapes, and shape 14 in float16",
+            OFFICIAL,
+            dtype_rows=(("s14", "float16"),),
+        ),
+        Suite("official-small", "the 14 shapes scaled to a CPU", OFFICIAL_SMALL, counts=Counts(3, 20, 3)),
+        Suite(
+            "ablation",
+            "4 official shapes under 4 lever settings",
+            tuple(SHAPES[key] for key in ("s01", "s07", "s08", "s13")),
+            routes=("sdpa",),
+            lever_settings=({}, {"LEVER_QKV": "separate"}, {"LEVER_RESIDUAL": "new"}, {"LEVER_CHUNK": "16"}),
+        ),
+    )
+}
