@@ -1,0 +1,1 @@
+"""The parts that the package's model is made of."""
