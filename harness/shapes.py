@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
@@ -163,6 +164,14 @@ class Case:
         text = json.dumps([sorted(self.levers.items()), *self.harness_args])
         levers = hashlib.sha256(text.encode()).hexdigest()[:6]
         return f"{self.shape.key}-{self.route}-{self.dtype}-{self.protocol}-{levers}"
+
+
+def parse_duration(text: str) -> float:
+    """Turn `90s`, `9m`, `1.5h` or plain seconds into seconds. Raises ValueError for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no duration: write 90s, 9m, 1.5h or plain seconds")
+    return float(match[1]) * {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}[match[2]]
 
 
 @dataclass(frozen=True)
