@@ -277,18 +277,22 @@ def decode(line: str) -> Event | None:
     text, _, check = rest.rstrip().rpartition(',"check":"')
     if check != _check(text) + '"}':
         raise DamagedEventError("an event is cut or altered: its check does not agree")
-    envelope = json.loads(text + "}")
-    if envelope["v"] != VERSION or envelope["kind"] not in KINDS:
-        raise DamagedEventError(f"an event of version {envelope['v']}, kind {envelope['kind']}: unknown here")
     try:
-        name = Name(envelope["run"], envelope["part"], envelope["attempt"], envelope["seq"])
-        return Event(name, float(envelope["at"]), from_plain(KINDS[envelope["kind"]], envelope["body"]))
-    except (KeyError, TypeError, ValueError) as problem:
-        raise DamagedEventError(f"an event does not have its kind's fields: {problem}") from problem
+        return _event(json.loads(text + "}"))
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as problem:
+        raise DamagedEventError(f"an event that is unknown here: {problem!r}") from problem
+
+
+def _event(envelope: Any) -> Event:
+    version, kind = envelope["v"], envelope["kind"]
+    if version != VERSION or kind not in KINDS:
+        raise ValueError(f"version {version!r:.20}, kind {kind!r:.20}")
+    name = from_plain(Name, envelope)
+    return Event(name, from_plain(float, envelope["at"]), from_plain(KINDS[kind], envelope["body"]))
 
 
 def _check(text: str) -> str:
-    return f"{zlib.crc32(text.encode()):08x}"
+    return f"{zlib.crc32(text.encode(errors='surrogatepass')):08x}"
 
 
 def pack_ns(values: typing.Sequence[int]) -> str:
@@ -299,7 +303,10 @@ def pack_ns(values: typing.Sequence[int]) -> str:
 def unpack_ns(packed: str) -> tuple[int, ...]:
     """Undo `pack_ns`. Raises DamagedEventError when the text is not what it wrote."""
     try:
-        raw = zlib.decompress(base64.b64decode(packed, validate=True))
+        inflater = zlib.decompressobj()
+        raw = inflater.decompress(base64.b64decode(packed, validate=True), 8 * SAMPLES_PER_EVENT + 1)
+        if not inflater.eof:
+            raise DamagedEventError(f"samples are cut, or more than {SAMPLES_PER_EVENT}")
         return struct.unpack(f"<{len(raw) // 8}Q", raw)
     except (ValueError, zlib.error, struct.error) as problem:
         raise DamagedEventError(f"samples do not unpack: {problem}") from problem
