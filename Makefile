@@ -1,0 +1,38 @@
+# `make run` and `make test` are all it takes; both begin with a Python of 3.11 or newer and nothing else.
+# Every path is relative, so the checkout may lie in a folder with spaces in its name.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+set_up := PYTHON="$(PYTHON)" sh .ci/set-up
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all check bench clean
+
+help: ## say what there is
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 16
+
+run: ## set up, run the suite `smoke` on this machine, print the table
+	@$(set_up) torch
+	@$(PY) -m builder run
+
+test: ## set up, run the quick tests
+	@$(set_up) torch notebook dev
+	@$(PY) -m pytest -m "not slow"
+
+test-all: ## the tests that `test` leaves out: services, packaging, long kills
+	@$(set_up) torch notebook dev
+	@$(PY) -m pytest -m slow
+
+check: ## format, lint, types
+	@$(set_up) torch notebook dev
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+bench: ## measure gpuferry's own cost; figures also go to runs/bench-latest.json
+	@$(set_up) torch
+	@$(PY) -m tests.bench
+
+clean: ## remove what the commands above made; runs stay
+	@rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find builder harness model tests -name __pycache__ -type d -prune -exec rm -rf {} +
