@@ -11,25 +11,21 @@ Times in samples are whole nanoseconds in 64 bits: one call of shape 14 overflow
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import functools
 import json
-import math
-import struct
-import types
-import typing
 import zlib
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from harness.plain import from_plain as from_plain
+from harness.plain import pack_ns as pack_ns
+from harness.plain import to_plain as to_plain
+from harness.plain import unpack_ns
 from harness.shapes import Case
 
 MARKER = "@@ferry@@ "
 VERSION = 1
 SAMPLES_PER_EVENT = 500  # keeps an event under 4 kB
-
-T = TypeVar("T")
 
 
 class DamagedEventError(ValueError):
@@ -144,7 +140,10 @@ class Samples:
     @property
     def values(self) -> tuple[int, ...]:
         """The times in nanoseconds. Raises DamagedEventError when they do not unpack."""
-        return unpack_ns(self.ns)
+        try:
+            return unpack_ns(self.ns)
+        except ValueError as problem:
+            raise DamagedEventError(f"samples do not unpack: {problem}") from problem
 
 
 @dataclass(frozen=True)
@@ -293,62 +292,3 @@ def _event(envelope: Any) -> Event:
 
 def _check(text: str) -> str:
     return f"{zlib.crc32(text.encode(errors='surrogatepass')):08x}"
-
-
-def pack_ns(values: typing.Sequence[int]) -> str:
-    """Pack nanoseconds as little-endian 64-bit integers, deflated, in base64."""
-    return base64.b64encode(zlib.compress(struct.pack(f"<{len(values)}Q", *values), 9)).decode()
-
-
-def unpack_ns(packed: str) -> tuple[int, ...]:
-    """Undo `pack_ns`. Raises DamagedEventError when the text is not what it wrote."""
-    try:
-        inflater = zlib.decompressobj()
-        raw = inflater.decompress(base64.b64decode(packed, validate=True), 8 * SAMPLES_PER_EVENT + 1)
-        if not inflater.eof:
-            raise DamagedEventError(f"samples are cut, or more than {SAMPLES_PER_EVENT}")
-        return struct.unpack(f"<{len(raw) // 8}Q", raw)
-    except (ValueError, zlib.error, struct.error) as problem:
-        raise DamagedEventError(f"samples do not unpack: {problem}") from problem
-
-
-def to_plain(value: Any) -> Any:
-    """Turn a dataclass into JSON's types; a float that JSON cannot hold becomes `nan`, `inf` or `-inf`."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {key: to_plain(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [to_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
-
-
-def from_plain(cls: type[T], value: object) -> T:
-    """Build a dataclass from `to_plain`'s result. Unknown fields are left out: newer writers may add some.
-
-    Raises TypeError for a value of the wrong type and for a missing field that has no default.
-    """
-    return typing.cast("T", _build(cls, value))
-
-
-_field_types = functools.cache(typing.get_type_hints)
-
-
-def _build(hint: Any, value: Any) -> Any:
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return None if value is None else _build(next(arg for arg in args if arg is not type(None)), value)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_build(args[0], item) for item in value)
-    if origin is dict and isinstance(value, dict):
-        return {_build(args[0], key): _build(args[1], item) for key, item in value.items()}
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, dict):
-        known = _field_types(hint)
-        return hint(**{key: _build(known[key], item) for key, item in value.items() if key in known})
-    if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(hint, type) and type(value) is hint:
-        return value
-    raise TypeError(f"{value!r:.60} is no {hint}")
