@@ -142,8 +142,12 @@ def settings_parser() -> argparse.ArgumentParser:
 
 def parse_settings(args: Sequence[str]) -> Settings:
     """Turn `--harness-args` into `Settings`; argparse reports a bad option and exits 2."""
-    parsed = vars(settings_parser().parse_args(args))
-    return Settings(**{f.name: parsed[f.name] for f in fields(Settings)})
+    return settings_of(settings_parser().parse_args(args))
+
+
+def settings_of(parsed: argparse.Namespace) -> Settings:
+    """Take the `Settings` out of what `settings_parser`, or a parser that extends it, has read."""
+    return Settings(**{f.name: getattr(parsed, f.name) for f in fields(Settings)})
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 import importlib.metadata
 import os
 import platform
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ SCRUBBED = ("FERRY_", "_FERRY_", "LEVER_", "KAGGLE_", "SLURM_", "SBATCH_", "NO_C
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "FERRY_RUNS")
 IN_PLAY = ("gpuferry", "torch", "click", "rich", "jinja2", "msgspec", "nbformat", "nbclient", "kaggle")
+CONTRACT = "torch_transformer_benchmark"
+MODELS = Path(__file__).parent / "models"
 QUICK_ROOMS = ("unit", "contract", "golden", "kernel")
 
 
@@ -25,6 +29,21 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     for name in HOMES:
         monkeypatch.setenv(name, str(base / name.lower()))
     (base / "home").mkdir()
+
+
+@pytest.fixture
+def model_imports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let a test import model files; afterwards their modules, search paths and the contract are gone."""
+    path, contract = list(sys.path), sys.modules.pop(CONTRACT, None)
+    yield
+    sys.path[:] = path
+    places = (str(MODELS), str(tmp_path_factory.getbasetemp()))
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(places):
+            del sys.modules[name]
+    sys.modules.pop(CONTRACT, None)
+    if contract is not None:
+        sys.modules[CONTRACT] = contract
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
