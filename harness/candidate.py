@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,24 +32,6 @@ class Candidate:
     copy_model_weights: Callable[..., None]
     file: Path
 
-    @property
-    def origin(self) -> str:
-        """The file with its sha256; a package's folder with the sha256 of the list that `sha256sum` writes.
-
-        The list has a line `<sha256>  <path>` for each file of the package, sorted by path.
-        """
-        if self.file.name != "__init__.py":
-            return f"{self.file} sha256={_sha256(self.file.read_bytes())}"
-        folder = self.file.parent
-        files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
-        names = sorted(name for name in files if "__pycache__" not in name)
-        listing = "".join(f"{_sha256(files[name].read_bytes())}  {name}\n" for name in names)
-        return f"{folder} sha256={_sha256(listing.encode())} ({len(names)} files)"
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
 
 def load_contract(own_harness: bool) -> ModuleType:
     """Return the module with the contract's names: somebody's bundled harness, or gpuferry's.
@@ -64,33 +47,65 @@ def load_candidate(module_name: str) -> Candidate:
     """Import a module and return the model in it.
 
     The class is `UserOptimizedTransformer`, else `OptimizedTransformer`, and never the contract's own stub;
-    the weight copy is the contract's unless the module has one. Raises CandidateError when there is neither
-    class, and whatever the import raises.
+    the weight copy is the contract's unless the module has one. Raises CandidateError when there is no such
+    module or no such class in it, and whatever the import raises.
     """
+    file = locate(module_name)
     contract = sys.modules.get(CONTRACT) or load_contract(own_harness=False)
     module = importlib.import_module(module_name)
-    if module.__file__ is None:
-        raise CandidateError(f"the model {module_name} is a folder without __init__.py")
     classes = [getattr(module, name, None) for name in CLASS_NAMES]
     stub = getattr(contract, CLASS_NAMES[0], None)
     model_class = next((found for found in classes if found not in (None, stub)), None)
     if model_class is None:
-        raise CandidateError(f"{module.__file__} defines neither {' nor '.join(CLASS_NAMES)}")
-    copy_model_weights = getattr(module, "copy_model_weights", contract.copy_model_weights)
-    return Candidate(model_class, copy_model_weights, Path(module.__file__))
+        raise CandidateError(f"{file} defines neither {' nor '.join(CLASS_NAMES)}")
+    return Candidate(
+        model_class, getattr(module, "copy_model_weights", None) or contract.copy_model_weights, file
+    )
 
 
-def load_candidate_at(path: Path) -> Candidate:
-    """Import a file or a package, with what stands beside it importable, and return the model in it.
+def locate(module_name: str) -> Path:
+    """Return the file that an import would run, `__init__.py` for a package; it is not run.
 
-    Raises CandidateError when there is no such file or its name is taken, and all that `load_candidate` does.
+    Raises CandidateError when there is none.
+    """
+    spec = importlib.util.find_spec(module_name)
+    if spec is None or spec.origin is None:
+        why = "no such module" if spec is None else "a folder without __init__.py"
+        raise CandidateError(f"there is no model {module_name}: {why}")
+    return Path(spec.origin)
+
+
+def make_importable(path: Path) -> str:
+    """Put a file, or a package's folder, and what stands beside it on the search path; return its name.
+
+    Raises CandidateError when it is not there or cannot be imported by that name.
     """
     path = path.resolve()
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
         raise CandidateError(f"there is no model file {file}")
+    if not path.stem.isidentifier():
+        raise CandidateError(f"{path.stem!r} cannot be imported as a module; rename {path}")
     sys.path.insert(0, str(path.parent))
-    candidate = load_candidate(path.stem)
-    if candidate.file.resolve() != file:
-        raise CandidateError(f"the name of {path} is taken by {candidate.file}; rename it")
-    return candidate
+    if (taken_by := locate(path.stem)) != file:
+        raise CandidateError(f"the name of {path} is taken by {taken_by}; rename it")
+    return path.stem
+
+
+def origin(file: Path) -> str:
+    """Return a model's file and the sha256 of its bytes.
+
+    For a package, its folder and the sha256 of the list that `sha256sum` prints for all of its files, sorted
+    by their paths from the folder's parent.
+    """
+    if file.name != "__init__.py":
+        return f"{file} sha256={_sha256(file.read_bytes())}"
+    folder = file.parent
+    names = sorted(path.relative_to(folder.parent).as_posix() for path in folder.rglob("*") if path.is_file())
+    names = [name for name in names if "/__pycache__/" not in name and "/." not in name]
+    listing = "".join(f"{_sha256((folder.parent / name).read_bytes())}  {name}\n" for name in names)
+    return f"{folder} sha256={_sha256(listing.encode())} ({len(names)} files)"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from harness.baseline import BaselineTransformer, TransformerConfig
-from harness.candidate import Candidate, load_candidate, load_candidate_at
+from harness.candidate import Candidate, load_candidate, locate, make_importable, origin
 from harness.gate import run_accuracy_tests
 from harness.shapes import DTYPE_BYTES, OFFICIAL_COUNTS, Settings, settings_of, settings_parser
 from harness.timing import benchmark_models
@@ -129,8 +129,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = TransformerConfig(*sizes, args.causal)
     config.validate()
     validate_args(args)
-    candidate = load_candidate_at(args.model) if args.model else load_candidate(OWN_MODEL)
-    print(f"model    : {candidate.origin}", flush=True)
+    model = make_importable(args.model) if args.model else OWN_MODEL
+    print(f"model    : {origin(locate(model))}", flush=True)
+    candidate = load_candidate(model)
     set_up_torch(settings, device)
     baseline, optimized = _build(candidate, config, not settings.non_strict_weight_copy, device, dtype)
     baseline = maybe_compile(baseline, args.compile_baseline, args.compile_mode)
