@@ -1,0 +1,1 @@
+"""What gpuferry itself costs. `make bench` runs every `bench_*.py` here; each has a `measure`."""

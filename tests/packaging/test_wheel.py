@@ -1,0 +1,71 @@
+"""The wheel holds the four rooms that travel, and works away from the checkout."""
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TRAVELLERS = ("builder", "harness", "model", "templates")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the checkout as it is."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a new environment that holds the wheel, and sees the packages it depends on.
+
+    These come from this interpreter's own environment by a path file, so no network is needed. A path file
+    inside a folder that was added by one is not read: an editable gpuferry there stays out of sight.
+    """
+    home = tmp_path_factory.mktemp("away from home") / "venv"
+    venv.create(home, symlinks=True, with_pip=False)
+    (site,) = home.glob("lib/python*/site-packages")
+    interpreter = home / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(interpreter), "install"]
+    subprocess.run([*install, "--no-deps", "--no-index", str(wheel)], check=True, capture_output=True)
+    packages = [path for path in sys.path if Path(path).name == "site-packages"]
+    (site / "dependencies.pth").write_text("".join(f"{path}\n" for path in packages))
+    return interpreter
+
+
+def away(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of that environment in a folder outside the checkout."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [str(python.with_name(arguments[0])), *arguments[1:]]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=True)
+
+
+def test_wheel_holds_the_travelling_rooms_and_no_more(wheel: Path) -> None:
+    """The wheel's files are exactly those of the four rooms, and its own metadata."""
+    inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    files = (path for room in TRAVELLERS for path in (ROOT / room).rglob("*") if path.is_file())
+    assert inside == {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
+
+
+def test_wheel_carries_licence_and_command(wheel: Path) -> None:
+    """The metadata holds the licence's text and the command `ferry`."""
+    with zipfile.ZipFile(wheel) as archive:
+        (licence,) = (name for name in archive.namelist() if name.endswith("licenses/LICENSE"))
+        (points,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
+        assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
+        assert "ferry = builder.__main__:main" in archive.read(points).decode()
+
+
+def test_installed_modules_are_the_wheels(python: Path, tmp_path: Path) -> None:
+    """In the new environment every room is imported from there and not from the checkout."""
+    code = "import builder, harness.events, model; print(builder.__file__, harness.__file__, model.__file__)"
+    printed = away(python, tmp_path, "python", "-c", code).stdout
+    assert printed.count(str(python.parents[1])) == 3
