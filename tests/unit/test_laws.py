@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomllib
 
 from harness.events import MARKER
 
@@ -136,6 +137,21 @@ def test_host_imports_heavy_packages_late() -> None:
         if name.partition(".")[0] in LAZY
     ]
     assert early == []
+
+
+def test_host_imports_are_declared() -> None:
+    """Every package that the host imports is a dependency that `pyproject.toml` declares."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    declared = {re.split(r"[^\w-]", line)[0] for line in (*project["dependencies"], *extras)}
+    known = {*sys.stdlib_module_names, *declared, "builder", *DEVICE}
+    undeclared = [
+        (str(where(path)), name)
+        for path in sources("builder")
+        for name in imports(ast.walk(tree(path)))
+        if name.partition(".")[0] not in known
+    ]
+    assert undeclared == []
 
 
 def test_importing_the_host_loads_nothing_heavy() -> None:
