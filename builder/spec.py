@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+import io
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from harness.shapes import Case
+from builder.errors import UsageError
+from harness.shapes import DTYPE_BYTES, OFFICIAL_COUNTS, SUITES, Case, Counts, Shape, Suite, parse_settings
 
 
 @dataclass(frozen=True)
@@ -35,3 +40,123 @@ class RunSpec:
     harness_path: str = ""
     form: str = "notebook"
     device_packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which cases, in the user's words; None and empty mean what the suite says."""
+
+    suite: str = "smoke"
+    shapes: str | None = None
+    routes: tuple[str, ...] = ()
+    levers: tuple[str, ...] = ()
+    dtype: str | None = None
+    protocol: str = "official"
+    warmup: int | None = None
+    repeats: int | None = None
+    rounds: int | None = None
+    harness_args: str = ""
+    own_model: bool = False
+
+
+def routes() -> list[str]:
+    """Return the names of gpuferry's own routes without importing any."""
+    folder = Path(__file__).parent.parent / "model" / "routes"
+    return ["auto", *sorted(path.stem for path in folder.glob("[a-z]*.py"))]
+
+
+def plan(selection: Selection) -> tuple[Case, ...]:
+    """Return the cases that a selection names, in order and without doubles.
+
+    Raises UsageError for an unknown suite, shape, route, dtype, lever or harness option.
+    """
+    suite = SUITES.get(selection.suite)
+    if suite is None:
+        raise UsageError(f"there is no suite {selection.suite!r}", f"suites: {', '.join(SUITES)}")
+    counts = _counts(suite, selection)
+    harness_args = _harness_args(selection.harness_args)
+    protocol = selection.protocol if counts == OFFICIAL_COUNTS else "short"
+    cases = [
+        Case(shape, route, {**setting, **_levers(selection.levers)}, dtype, protocol, counts, harness_args)
+        for setting in _lever_settings(suite, selection)
+        for route in _routes(suite, selection)
+        for shape, dtype in _shapes_and_dtypes(suite, selection)
+    ]
+    return tuple({case.id: case for case in cases}.values())
+
+
+def _counts(suite: Suite, selection: Selection) -> Counts:
+    asked = {name: getattr(selection, name) for name in ("warmup", "repeats", "rounds")}
+    return replace(suite.counts, **{name: value for name, value in asked.items() if value is not None})
+
+
+def _harness_args(text: str) -> tuple[str, ...]:
+    complaint = io.StringIO()
+    try:
+        args = tuple(shlex.split(text))
+        with contextlib.redirect_stderr(complaint):
+            parse_settings(args)
+    except (SystemExit, ValueError) as problem:
+        said = complaint.getvalue().strip().rpartition("error: ")[2] or str(problem)
+        raise UsageError(f"--harness-args {text!r}: {said}") from None
+    return args
+
+
+def _lever_settings(suite: Suite, selection: Selection) -> tuple[dict[str, str], ...]:
+    return ({},) if selection.own_model else suite.lever_settings
+
+
+def _levers(pairs: tuple[str, ...]) -> dict[str, str]:
+    levers = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise UsageError(
+                f"--levers {pair!r} is not NAME=VALUE", "for example --levers LEVER_QKV=separate"
+            )
+        levers[name if name.startswith("LEVER_") else f"LEVER_{name}"] = value
+    return levers
+
+
+def _routes(suite: Suite, selection: Selection) -> tuple[str, ...]:
+    if selection.own_model:
+        return selection.routes or ("auto",)
+    for route in selection.routes:
+        if route not in routes():
+            raise UsageError(f"there is no route {route!r}", f"routes: {', '.join(routes())}")
+    return selection.routes or suite.routes
+
+
+def _shapes_and_dtypes(suite: Suite, selection: Selection) -> list[tuple[Shape, str]]:
+    dtype = selection.dtype or "float32"
+    if dtype not in DTYPE_BYTES:
+        raise UsageError(f"there is no dtype {dtype!r}", f"dtypes: {', '.join(DTYPE_BYTES)}")
+    shapes = _shapes(suite, selection.shapes)
+    extra = [
+        (shape, other)
+        for key, other in suite.dtype_rows
+        for shape in shapes
+        if shape.key == key and not selection.dtype
+    ]
+    return [(shape, dtype) for shape in shapes] + extra
+
+
+def _shapes(suite: Suite, text: str | None) -> list[Shape]:
+    """Read `1,2,8-13`: numbers count within the suite's own numbering; whole keys such as s08 do too."""
+    if text is None:
+        return list(suite.shapes)
+    by_name = {name: shape for shape in suite.shapes for name in (shape.key, str(int(shape.key[1:])))}
+    wanted: list[Shape] = []
+    for word in text.replace(" ", "").split(","):
+        first, dash, last = word.partition("-")
+        names = (
+            [str(n) for n in range(int(first), int(last) + 1)]
+            if dash and word.replace("-", "").isdigit()
+            else [word]
+        )
+        for name in names:
+            if name not in by_name:
+                known = ", ".join(shape.key for shape in suite.shapes)
+                raise UsageError(f"suite {suite.name} has no shape {name!r}", f"its shapes: {known}")
+            wanted.append(by_name[name])
+    return wanted

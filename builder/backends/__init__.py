@@ -71,11 +71,16 @@ class Status:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a place allows. `rehearse`: whether a failed push there costs more than a rehearsal here."""
+    """What a place allows.
+
+    `rehearse`: whether a failed push there costs more than a rehearsal here; `by_hand`: whether somebody
+    carries kernel and log, so that waiting brings nothing.
+    """
 
     source_bytes: int = 900_000
     sessions: int = 1
     rehearse: bool = True
+    by_hand: bool = False
 
 
 class Backend(Protocol):
@@ -117,5 +122,5 @@ def load(name: str) -> Backend:
     """Return the backend called `name`. UsageError when there is none."""
     if name not in names():
         raise UsageError(f"there is no backend {name!r}", f"backends: {', '.join(names())}")
-    backend: Backend = importlib.import_module(f"builder.backends.{name}").BACKEND
+    backend: Backend = importlib.import_module(f"builder.backends.{name}").BACKEND()
     return backend

@@ -1,0 +1,139 @@
+"""This machine: the kernel in its own session and folder, owned by a detached supervisor.
+
+| files in `local/`            | state     |
+| `ended.json`, status 0       | done      |
+| `ended.json`, stopped        | cancelled |
+| `ended.json`, else           | failed    |
+| the lock is held             | running   |
+| `started.json`, nobody holds | lost      |
+| nothing                      | unknown   |
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from builder.backends import Intent, Limits, State, Status, Submission
+from builder.errors import InfrastructureError
+from builder.supervisor import Desk
+
+_START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from builder.supervisor import main; main()"
+
+
+class Local:
+    """Runs kernels with `python`: the interpreter of gpuferry itself unless `FERRY_PYTHON` names another."""
+
+    name = "local"
+
+    def __init__(self, python: str | None = None) -> None:
+        self.python = python or os.environ.get("FERRY_PYTHON") or sys.executable
+
+    def submit(self, intent: Intent) -> Submission:
+        """Start the supervisor, unless it is there already, and return once the kernel runs."""
+        desk = Desk(intent.folder.resolve())
+        desk.lock.parent.mkdir(exist_ok=True)
+        home = str(Path(__file__).parent.parent.parent)
+        kernel = str(intent.folder.resolve() / "kernel.py")
+        arguments = [home, str(desk.part), kernel, str(intent.timeout_s), self.python]
+        complaints = desk.part / "local" / "supervisor.err"
+        with complaints.open("ab") as stderr:
+            supervisor = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        assert supervisor.stdout is not None
+        with supervisor, supervisor.stdout as answer:
+            if not answer.readline() and not desk.started.exists():
+                tail = complaints.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+                raise InfrastructureError(
+                    f"the local run did not start: {''.join(tail) or 'no reason given'}", f"see {complaints}"
+                )
+        return self._submission(intent)
+
+    def find(self, intent: Intent) -> Submission | None:
+        """A supervisor that has started, or is about to, was accepted."""
+        desk = Desk(intent.folder)
+        return self._submission(intent) if desk.started.exists() or _is_held(desk.lock) else None
+
+    def _submission(self, intent: Intent) -> Submission:
+        return Submission(self.name, str(intent.folder.resolve()), intent.slug)
+
+    def status(self, submissions: Sequence[Submission]) -> list[Status]:
+        """Read each submission's files; see the table above."""
+        return [_status(Desk(Path(submission.reference))) for submission in submissions]
+
+    def follow_log(self, submission: Submission) -> Iterator[bytes]:
+        """Yield the log as it grows; it ends when the supervisor has ended."""
+        desk = Desk(Path(submission.reference))
+        with desk.log.open("rb") as stream:
+            while True:
+                over = _status(desk).state.is_over
+                block = stream.read(1 << 20)
+                if over and not block:
+                    return
+                yield block
+
+    def fetch_log(self, submission: Submission, target: Path) -> None:
+        """Link the log, which nobody writes to any more, under its name."""
+        source = Desk(Path(submission.reference)).log
+        if not source.exists():
+            raise InfrastructureError(f"the local run left no log: {source} is not there")
+        target.unlink(missing_ok=True)
+        os.link(source, target)
+
+    def fetch_outputs(self, submission: Submission, target: Path) -> None:
+        """Move the working folder to where it is kept."""
+        work = Desk(Path(submission.reference)).work
+        if work.exists() and not target.exists():
+            shutil.move(work, target)
+
+    def stop(self, submission: Submission) -> None:
+        """Ask the supervisor to end the run; it closes log and records first."""
+        desk = Desk(Path(submission.reference))
+        if _is_held(desk.lock) and desk.started.exists():
+            os.kill(json.loads(desk.started.read_text())["pid"], signal.SIGTERM)
+
+    def limits(self) -> Limits:
+        """One run at a time, no size limit that matters, and nothing is lost by simply trying."""
+        return Limits(rehearse=False)
+
+
+def _is_held(lock: Path) -> bool:
+    if not lock.exists():
+        return False
+    with lock.open("a") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def _status(desk: Desk) -> Status:
+    held = _is_held(desk.lock)  # asked first: the supervisor writes its end before it lets go
+    if desk.ended.exists():
+        end = json.loads(desk.ended.read_text())
+        if end["reason"] == "stopped":
+            return Status(State.CANCELLED, "stopped")
+        if end["returncode"] == 0:
+            return Status(State.DONE)
+        return Status(State.FAILED, f"the kernel ended with status {end['returncode']} ({end['reason']})")
+    if held:
+        return Status(State.RUNNING)
+    if desk.started.exists():
+        return Status(State.LOST, "its supervisor is gone and left no end")
+    return Status(State.UNKNOWN, "it never started")
+
+
+BACKEND = Local

@@ -1,0 +1,219 @@
+"""Run folders: what is on disk of a run, and the journal of what became of it.
+
+    runs/<run id>/   spec.json  journal.jsonl  results.csv  samples.csv
+      parts/<n>/     kernel.ipynb  kernel.py  kernel-metadata.json  bundle.json  submission.json
+                     log.raw  outputs/  (log.2.raw, outputs.2/, … for further imports)
+
+Raw files are written once. Derived ones (the CSVs) are written whole from them, again and again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from builder.backends import State, Submission
+from builder.errors import UsageError
+from builder.spec import RunSpec
+from harness.events import from_plain, to_plain
+
+RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+
+
+def atomic_write(path: Path, content: str | bytes) -> None:
+    """Write `content` to `path` whole or not at all, through a temporary file in the same folder."""
+    data = content.encode() if isinstance(content, str) else content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(0o666 & ~umask)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def now_text() -> str:
+    """Return the time in UTC, to the second, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def new_run_id() -> str:
+    """Return a fresh run id, `YYYYMMDD-HHMMSS-<6 hex>` in UTC."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a journal: a part's new state. Part 0 is the run as a whole."""
+
+    at: str
+    part: int
+    state: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's folder."""
+
+    folder: Path
+
+    @property
+    def id(self) -> str:
+        """The run id, which is the folder's name."""
+        return self.folder.name
+
+    @property
+    def spec(self) -> RunSpec:
+        """What was asked for. UsageError when the file is no spec."""
+        path = self.folder / "spec.json"
+        try:
+            return from_plain(RunSpec, json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as problem:
+            raise UsageError(f"{path} cannot be read as a run's spec: {problem}") from problem
+
+    def part(self, number: int) -> Path:
+        """Return the folder of part `number`."""
+        return self.folder / "parts" / str(number)
+
+    def parts(self) -> list[int]:
+        """Return the numbers of the parts there are."""
+        return sorted(int(path.name) for path in (self.folder / "parts").glob("[0-9]*"))
+
+    def logs(self) -> list[Path]:
+        """Return every raw log and events file of the run: what its rows are made from."""
+        found = []
+        for number in self.parts():
+            part = self.part(number)
+            found += sorted(part.glob("log*.raw")) + sorted(part.glob("outputs*/ferry-events.jsonl"))
+        return found
+
+    # --- the journal ---
+
+    def record(self, state: State | str, part: int = 0, detail: str = "") -> None:
+        """Append a change of state, on disk before this returns."""
+        line = json.dumps(to_plain(Entry(now_text(), part, str(state), detail))) + "\n"
+        with self.lock(), (self.folder / "journal.jsonl").open("a+b") as stream:
+            if stream.tell() and not _ends_line(stream.fileno()):
+                line = "\n" + line  # a killed writer left half a line; keep it apart from ours
+            stream.write(line.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def journal(self) -> list[Entry]:
+        """Return the journal's entries; a line cut by a kill is left out."""
+        path = self.folder / "journal.jsonl"
+        entries = []
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            with contextlib.suppress(ValueError, TypeError):
+                entries.append(from_plain(Entry, json.loads(line)))
+        return entries
+
+    def state(self, part: int) -> str:
+        """Return the last state that the journal has for `part`, or an empty string."""
+        return next((entry.state for entry in reversed(self.journal()) if entry.part == part), "")
+
+    def has_come(self, part: int) -> bool:
+        """Whether log and outputs of `part` are here."""
+        return self.state(part) == "fetched"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its rows have been written after everything had come back."""
+        return self.state(0) == "parsed"
+
+    @contextlib.contextmanager
+    def lock(self, name: str = "journal") -> Iterator[None]:
+        """Hold one of the run's locks: one process at a time does what the name says."""
+        from filelock import FileLock
+
+        with FileLock(self.folder / f".{name}.lock"):
+            yield
+
+    # --- submissions ---
+
+    def submission(self, part: int) -> Submission | None:
+        """Return what part `part` was accepted as, or None when no acceptance is on disk."""
+        path = self.part(part) / "submission.json"
+        return from_plain(Submission, json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+    def write_submission(self, part: int, submission: Submission) -> None:
+        """Put an acceptance on disk."""
+        atomic_write(self.part(part) / "submission.json", json.dumps(to_plain(submission), indent=2) + "\n")
+
+
+def _ends_line(descriptor: int) -> bool:
+    size = os.fstat(descriptor).st_size
+    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
+
+
+# --- where runs are ---------------------------------------------------------------------------------------
+
+
+def runs_root() -> Path:
+    """Return the folder of all runs: `FERRY_RUNS`, else `runs/` of the project or checkout, else `./runs`."""
+    if configured := os.environ.get("FERRY_RUNS"):
+        return Path(configured)
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "ferry.toml").exists() or (folder / ".git").exists():
+            return folder / "runs"
+    return here / "runs"
+
+
+@contextlib.contextmanager
+def create(spec: RunSpec) -> Iterator[Run]:
+    """Make a new run's folder; it appears under its name when the block ends well, else never."""
+    root = runs_root()
+    root.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
+    try:
+        draft.chmod(0o755)
+        atomic_write(draft / "spec.json", json.dumps(to_plain(spec), indent=2) + "\n")
+        yield Run(draft)
+        draft.rename(root / spec.run_id)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def all_runs() -> list[Run]:
+    """Return all runs, the newest first."""
+    root = runs_root()
+    folders = [path for path in root.glob("*") if RUN_ID.fullmatch(path.name)] if root.exists() else []
+    return [Run(folder) for folder in sorted(folders, key=lambda path: path.name, reverse=True)]
+
+
+def find(prefix: str | None) -> Run:
+    """Return the run whose id begins with `prefix`; without one, the last unfinished run.
+
+    Raises UsageError when none fits or several do; then they are listed.
+    """
+    if prefix and (Path(prefix) / "spec.json").exists():
+        return Run(Path(prefix))
+    if prefix:
+        found = [run for run in all_runs() if run.id.startswith(prefix)]
+        missing = f"no run in {runs_root()} begins with {prefix!r}"
+    else:
+        found = [run for run in all_runs() if not run.is_finished and run.parts()]
+        missing = f"no run in {runs_root()} is unfinished"
+    if not found:
+        raise UsageError(missing, "`ferry ls` lists the runs")
+    if prefix and len(found) > 1:
+        raise UsageError(f"several runs fit: {', '.join(run.id for run in found)}", "name one of them")
+    return found[0]
