@@ -101,13 +101,11 @@ def make_bundle(spec: RunSpec, root: Path = ROOT) -> Bundle:
     """
     present = STANDARD | ON_DEVICE | set(spec.device_packages)
     harness = gather(root / "harness") + _contract(spec.harness_path)
-    path = _model_path(spec.model_path, present) if spec.model_path else root / "model"
-    model = _with_neighbours(path, present) if spec.model_path else gather(path)
-    _refuse_without(_entry(model, path.stem), MODEL_NAMES, any)
+    name, model = gather_model(spec.model_path, present, root)
     both = harness + model
-    _refuse_unmet(both, present)
+    refuse_unmet(both, present)
     files = {source.name: source.data for source in sorted(both.files, key=lambda source: source.name)}
-    return Bundle(files, both.left_out, path.stem, bool(spec.harness_path))
+    return Bundle(files, both.left_out, name, bool(spec.harness_path))
 
 
 # --- the harness ------------------------------------------------------------------------------------------
@@ -121,11 +119,12 @@ def _contract(harness_path: str) -> Gathered:
     if not Path(harness_path).is_file():
         raise RefusedHereError(f"there is no harness file {harness_path}", "give the path of a Python file")
     harness = read(Path(harness_path), f"{CONTRACT}.py")
-    _refuse_without(harness, HARNESS_NAMES, all)
+    refuse_without(harness, HARNESS_NAMES, all)
     return Gathered((start, harness))
 
 
-def _refuse_without(source: Source, names: Collection[str], enough: Callable[[Iterable[bool]], bool]) -> None:
+def refuse_without(source: Source, names: Collection[str], enough: Callable[[Iterable[bool]], bool]) -> None:
+    """Raise RefusedHereError when not `enough` (any or all) of the names may be defined in a file."""
     offered = {name: source.module.may_offer(name) for name in names}
     if enough(offered.values()):
         return
@@ -136,7 +135,18 @@ def _refuse_without(source: Source, names: Collection[str], enough: Callable[[It
     )
 
 
-# --- a model of the user's --------------------------------------------------------------------------------
+# --- the model --------------------------------------------------------------------------------------------
+
+
+def gather_model(given: str, present: Collection[str], root: Path = ROOT) -> tuple[str, Gathered]:
+    """Return the model's module name and its files: the one at a path, or ours when that is empty.
+
+    Raises RefusedHereError when there is none, it cannot be imported by its name, or has no model class.
+    """
+    path = _model_path(given, present) if given else root / "model"
+    model = gather_with_neighbours(path, present) if given else gather(path)
+    refuse_without(_entry(model, path.stem), MODEL_NAMES, any)
+    return path.stem, model
 
 
 def _model_path(given: str, present: Collection[str]) -> Path:
@@ -157,8 +167,8 @@ def _model_path(given: str, present: Collection[str]) -> Path:
     return path
 
 
-def _with_neighbours(path: Path, present: Collection[str]) -> Gathered:
-    """The model and every module that it imports, directly or not, and that lies beside it."""
+def gather_with_neighbours(path: Path, present: Collection[str]) -> Gathered:
+    """Read a file or package and every module that it imports, directly or not, and that lies beside it."""
     gathered = gather(path)
     waiting, seen = list(gathered.files), {path.stem}
     while waiting:
@@ -205,7 +215,8 @@ def _not_taken(folder: Path, gathered: Gathered, present: Collection[str]) -> Ga
 # --- the import rule --------------------------------------------------------------------------------------
 
 
-def _refuse_unmet(gathered: Gathered, present: Collection[str]) -> None:
+def refuse_unmet(gathered: Gathered, present: Collection[str]) -> None:
+    """Raise RefusedHereError for an import that neither these files nor the modules present there meet."""
     rule = ImportRule([source.module for source in gathered.files if source.is_python], present)
     unmet = rule.unmet()
     if not unmet:
