@@ -5,14 +5,15 @@ a participant pastes it in.
 """
 
 import importlib
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+import torch
+
+import tests.harnesses.independent as script
 
 TESTS = Path(__file__).parents[1]
 SCRIPT = TESTS / "harnesses" / "independent.py"
@@ -23,36 +24,21 @@ QUICK = f"{TINY} {SHORT}".split()
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The contest script, imported under the name that candidates import it by."""
-    name = "torch_transformer_benchmark"
-    spec = importlib.util.spec_from_file_location(name, SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.syspath_prepend(TESTS / "models")
-    spec.loader.exec_module(module)
-    before = set(sys.modules)
-    yield module
-    for added in set(sys.modules) - before:
-        if str(getattr(sys.modules[added], "__file__", "")).startswith(str(TESTS / "models")):
-            del sys.modules[added]
-
-
-@pytest.fixture
-def run(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def run(model_imports: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
     """Run the script's `main` with a candidate in place of the stub; returns its exit code."""
+    precision = torch.get_float32_matmul_precision()
+    monkeypatch.setitem(sys.modules, "torch_transformer_benchmark", script)
+    monkeypatch.syspath_prepend(TESTS / "models")
 
     def run_main(candidate: str, *flags: str) -> int:
         module = importlib.import_module(candidate)
         for name in ("UserOptimizedTransformer", "copy_model_weights"):
-            if hasattr(module, name):
-                monkeypatch.setattr(script, name, getattr(module, name))
+            monkeypatch.setattr(script, name, getattr(module, name, getattr(script, name)))
         monkeypatch.setattr(sys, "argv", [str(SCRIPT), *QUICK, *flags])
-        code: int = script.main()
-        return code
+        return script.main()
 
-    return run_main
+    yield run_main
+    torch.set_float32_matmul_precision(precision)
 
 
 @pytest.mark.parametrize("padding", [(), ("--padding-ratio", "0.6")], ids=["full", "padded"])

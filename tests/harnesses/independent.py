@@ -225,7 +225,7 @@ def compare_outputs(reference: Tensor, optimized: Tensor, rtol: float, atol: flo
         total_elements=bad.numel(),
         failed_elements=int(bad.sum()),
         max_abs_error=float(error.max()),
-        max_relative_error=float((error / size.clamp(min=1e-12)).nan_to_num(nan=math.inf).max()),
+        max_relative_error=float((error / size.clamp(min=1e-12)).nan_to_num(math.inf, math.inf).max()),
         mean_abs_error=float(error.double().mean()),
         failed_feature_dims=bad.flatten(0, -2).any(0).nonzero().flatten().tolist(),
         worst_index=worst,
@@ -290,11 +290,11 @@ def run_accuracy_tests(
 
 
 def percentile(values: Sequence[float], q: float) -> float:
-    """The value below which `q` percent lie, linear between neighbours. Raises ValueError for no values."""
+    """The value below which a share `q` (0 to 1) lies, linear between neighbours. Raises ValueError for no values."""
     if not values:
         raise ValueError("no values, no percentile")
     ordered = sorted(values)
-    share, below = math.modf((len(ordered) - 1) * q / 100)
+    share, below = math.modf((len(ordered) - 1) * q)
     low = ordered[int(below)]
     high = ordered[min(int(below) + 1, len(ordered) - 1)]
     return low + share * (high - low)
@@ -314,12 +314,12 @@ class TimingResult:
     @property
     def median_ms(self) -> float:
         """Half of the calls were faster."""
-        return percentile(self.samples_ms, 50)
+        return percentile(self.samples_ms, 0.5)
 
     @property
     def p90_ms(self) -> float:
         """Nine of ten calls were faster."""
-        return percentile(self.samples_ms, 90)
+        return percentile(self.samples_ms, 0.9)
 
     @property
     def min_ms(self) -> float:
@@ -457,7 +457,7 @@ def parse_args() -> argparse.Namespace:
 def validate_args(args: argparse.Namespace) -> None:
     """Raise ValueError for a number that makes no sense."""
     rules = {
-        "padding-ratio must be in [0, 1)": 0 <= args.padding_ratio < 1,
+        "padding-ratio must be between 0 and 1": 0 <= args.padding_ratio <= 1,
         "tolerances must not be negative": min(args.rtol, args.atol) >= 0,
         "warmup must not be negative": args.warmup >= 0,
         "accuracy-trials, repeats and benchmark-rounds must be positive": min(
