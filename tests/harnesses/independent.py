@@ -290,7 +290,7 @@ def run_accuracy_tests(
 
 
 def percentile(values: Sequence[float], q: float) -> float:
-    """The value below which a share `q` (0 to 1) lies, linear between neighbours. Raises ValueError for no values."""
+    """The value below which a share `q` (0 to 1) lies, linear in between. ValueError: no values."""
     if not values:
         raise ValueError("no values, no percentile")
     ordered = sorted(values)
