@@ -195,7 +195,7 @@ class Note:
 
 @dataclass(frozen=True)
 class End:
-    """Last event of an attempt. `reason`: complete, deadline, wrong_accelerator, no_device."""
+    """Last event of an attempt. `reason`: complete, deadline, stopped, wrong_accelerator, driver_error."""
 
     reason: str
     counts: dict[str, int]

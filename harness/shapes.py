@@ -15,6 +15,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
+# These routes choose among the others; any other route was asked for by its own name and must run as asked.
+CHOOSING_ROUTES = frozenset({"auto", "safe", "fast", "fp16"})
+
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 

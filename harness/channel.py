@@ -1,0 +1,162 @@
+"""Typed request and reply between the driver and its children. Standard library only.
+
+Each message is one JSON line, `["Build", {…}]`, over a pair of pipes that are nobody's stdin, stdout or
+stderr: what a candidate prints can never be taken for a reply, and nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.events import Device, Samples, from_plain, to_plain
+from harness.shapes import Case
+
+# --- requests ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hello:
+    """To both: import torch and take the device, `cuda` or `cpu`. Answer: Ready."""
+
+    device: str
+
+
+@dataclass(frozen=True)
+class Load:
+    """To both: import the contract; to the worker: import the candidate, module `model`. Answer: Done."""
+
+    own_harness: bool
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class Build:
+    """To both: draw the baseline's weights; to the worker: build the candidate from them. Answer: Done."""
+
+    case: Case
+    weight_seed: int
+
+
+@dataclass(frozen=True)
+class Forward:
+    """To the worker: one forward on a drawn input, kept in the first folder with room. Answer: Output."""
+
+    input_seed: int
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """To the judge: gate the output that lies at `path` for the same input. Answer: Figures."""
+
+    input_seed: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Rest:
+    """To the judge: let go of the device's memory, the timing comes now. Answer: Done."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """To the worker: time baseline and candidate by the contract's protocol. Answer: Timed."""
+
+
+# --- replies ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Torch is there and the device works; the driver fills in what only it knows of the card."""
+
+    device: Device
+
+
+@dataclass(frozen=True)
+class Done:
+    """Done as asked."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the worker has seen of the case so far; the fields are `CaseDone`'s."""
+
+    route_ran: str = ""
+    route_note: str = ""
+    tf32: str = ""
+    aliases_output: bool | None = None
+    first_call_s: float | None = None
+    compile_s: float | None = None
+    peak_mem_mib: float | None = None
+    flags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the candidate's output lies: [B,S,D] in the case's dtype, raw."""
+
+    path: str
+    facts: Facts
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The gate's figures of one output."""
+
+    passed: bool
+    failed_elements: int
+    total_elements: int
+    max_abs: float
+    max_rel: float
+    gate_share: float
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Every sample of both sides, in the order taken."""
+
+    samples: tuple[Samples, ...]
+    facts: Facts
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The request failed and the child lives; `kind` is the exception's class or a word for what is wrong."""
+
+    status: str
+    kind: str
+    error: str
+
+
+Message = (
+    Hello | Load | Build | Forward | Check | Rest | Time | Ready | Done | Output | Figures | Timed | Problem
+)
+_KINDS: dict[str, type[Any]] = {
+    cls.__name__: cls
+    for cls in (
+        *(Hello, Load, Build, Forward, Check, Rest, Time),
+        *(Ready, Done, Output, Figures, Timed, Problem),
+    )
+}
+
+
+class BrokenMessageError(ValueError):
+    """A line on the channel is no message: somebody else wrote there."""
+
+
+def pack(message: Message) -> bytes:
+    """Return the message's line, line end included."""
+    return json.dumps([type(message).__name__, to_plain(message)]).encode() + b"\n"
+
+
+def unpack(line: bytes) -> Message:
+    """Undo `pack`. Raises BrokenMessageError when the line is not what it wrote."""
+    try:
+        kind, body = json.loads(line)
+        message: Message = from_plain(_KINDS[kind], body)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise BrokenMessageError(f"{line[:80]!r} is no message") from problem
+    return message

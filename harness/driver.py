@@ -1,0 +1,139 @@
+"""The driver: carries an order out on this machine and reports every step as an event. Standard library only.
+
+    python -m harness.driver ORDER.json [--run RUN.json] [--deadline 9m] [--continue FILE] [--rehearse]
+
+It never imports torch: judge and worker do, one of each for every card. Exit code 0 when the run could be
+closed, whatever became of its cases; 2 for wrong usage; 1 when a rehearsal did not pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from harness.cards import find_cards
+from harness.carried import CannotContinueError, Carried, read_carried
+from harness.events import Order, RunRef, from_plain
+from harness.limits import Limits
+from harness.outlet import Outlet, to_events_file, to_stdout
+from harness.process import ROOT
+from harness.shapes import SHAPES, Counts, parse_duration, parse_settings
+from harness.sweep import Sweep
+
+T = TypeVar("T")
+
+
+class UsageError(ValueError):
+    """What the driver was given makes no sense; the text says what and where."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line."""
+
+    order: Path
+    run: Path | None
+    deadline_s: float
+    earlier: Path | None
+    rehearse: bool
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out an order; see the module's docstring."""
+    options = parse_arguments(arguments)
+    try:
+        order = read_order(options)
+        carried = read_earlier(options, order)
+    except (UsageError, CannotContinueError) as problem:
+        print(f"harness.driver: {problem}", file=sys.stderr)
+        return 2
+    limits = Limits(min((s for s in (options.deadline_s, order.terms.timeout_s) if s), default=0.0))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: limits.stop())
+    places = [to_stdout()] if options.rehearse else [to_stdout(), to_events_file(Path.cwd())]
+    outlet = Outlet(carried.ref.run_id, carried.ref.part, carried.attempt, places)
+    cards = find_cards(order.terms.asked_accelerator, order.terms.devices)
+    sweep = Sweep(order, carried, cards, limits, outlet)
+    sweep.announce()
+    wrong = sweep.refuse_wrong_accelerator()
+    sweep.close("wrong_accelerator" if wrong else sweep.carry_out(ROOT / "scratch"))
+    return 1 if options.rehearse and not sweep.passed else 0
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> Options:
+    """Read the command line; argparse reports what is wrong with it and exits 2."""
+    parser = argparse.ArgumentParser(prog="harness.driver", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("order", type=Path, help="the order, a JSON file")
+    parser.add_argument("--run", type=Path, help="whose run this is, a JSON file")
+    parser.add_argument("--deadline", type=_duration, default=0.0, metavar="9m", help="end before this time")
+    parser.add_argument(
+        "--continue", type=Path, dest="earlier", metavar="FILE", help="run what it is missing"
+    )
+    parser.add_argument("--rehearse", action="store_true", help="run one tiny case on the CPU instead")
+    given = parser.parse_args(arguments)
+    return Options(given.order, given.run, given.deadline, given.earlier, given.rehearse)
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+
+
+def read_order(options: Options) -> Order:
+    """Read the order. Raises UsageError when there is none in the file."""
+    order = _read(options.order, Order)
+    for case in order.cases:
+        parse_settings(case.harness_args)
+    if not order.cases:
+        raise UsageError(f"{options.order} orders no case")
+    return rehearsal(order) if options.rehearse else order
+
+
+def rehearsal(order: Order) -> Order:
+    """Return an order for one tiny case on the CPU that goes the way of the order's first case."""
+    first = order.cases[0]
+    case = replace(
+        first,
+        shape=SHAPES["t01"],
+        protocol="short",
+        counts=Counts(1, 1, 1),
+        harness_args=(*first.harness_args, "--accuracy-trials", "1"),
+    )
+    terms = replace(order.terms, asked_accelerator="cpu", devices=1, seeds=1)
+    return Order(terms, (case,))
+
+
+def read_earlier(options: Options, order: Order) -> Carried:
+    """Return whose run this is and what was done of it. A run without an id gets one.
+
+    Raises UsageError and CannotContinueError.
+    """
+    ref = RunRef() if options.run is None else _read(options.run, RunRef)
+    carried = Carried(ref) if options.earlier is None else read_carried(options.earlier, ref, order)
+    if carried.ref.run_id:
+        return carried
+    run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+    return replace(carried, ref=replace(carried.ref, run_id=run_id))
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    try:
+        return from_plain(kind, json.loads(path.read_text(encoding="utf-8")))
+    except OSError as problem:
+        raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
+    except (TypeError, ValueError) as problem:
+        raise UsageError(f"{path} is no {kind.__name__}: {problem}") from problem
+
+
+if __name__ == "__main__":
+    sys.exit(main())

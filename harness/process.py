@@ -1,0 +1,218 @@
+"""A child of the driver: how it is started, asked, heard and ended. Standard library only.
+
+A child has its own process group and session, no stdin, and pipes for what it prints. Whatever it starts
+carries the child's tag in its environment, so that nothing outlives it, not even in another session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from harness.channel import BrokenMessageError, Done, Hello, Load, Message, Problem, Ready, pack, unpack
+from harness.events import Device
+from harness.limits import CaseFailureError, Watch
+
+ROOT = Path(__file__).resolve().parent.parent  # the folder that the bundle was unpacked to
+TICK_S = 0.25
+FAREWELL_S = 1.0  # for a child to leave by itself, so that its last words are heard
+_TAG = "FERRY_CHILD"
+_SILENT = "ignore:Failed to initialize NumPy"  # torch says so at every start where there is no numpy
+
+M = TypeVar("M")
+
+
+class Child:
+    """One running `python -m harness.<name>`, greeted at once; `hear` takes the bytes that it prints."""
+
+    def __init__(
+        self, name: str, device: str, environment: Mapping[str, str], hear: Callable[[bytes], None]
+    ) -> None:
+        self.name = name
+        self._hear = hear
+        self._tag = uuid.uuid4().hex
+        self._oom_kills = _oom_kills()
+        requests_end, self._requests = os.pipe()
+        self._replies, replies_end = os.pipe()
+        try:
+            self._process = _start(name, requests_end, replies_end, {**environment, _TAG: self._tag})
+        finally:
+            os.close(requests_end)
+            os.close(replies_end)
+        assert self._process.stdout is not None
+        self._said = self._process.stdout.fileno()
+        self._unread = b""
+        self._selector = selectors.DefaultSelector()
+        for source in (self._replies, self._said):
+            self._selector.register(source, selectors.EVENT_READ)
+        self._device: Device | None = None
+        self._send(Hello(device))  # the answer is read later: children start side by side
+
+    @property
+    def alive(self) -> bool:
+        """Whether the child may still be asked."""
+        return self._said >= 0
+
+    def welcome(self, load: Load, watch: Watch) -> Device:
+        """Await the child's start, have it load its code, and return the device as it sees it.
+
+        Raises CaseFailureError like `ask`. Again is no work.
+        """
+        if self._device is None:
+            device = self._reply(Ready, watch).device
+            self.ask(load, Done, watch)
+            self._device = device
+        return self._device
+
+    def ask(self, request: Message, kind: type[M], watch: Watch) -> M:
+        """Send the request and return its reply, which is of the given kind.
+
+        Raises CaseFailureError when the child answers with a problem, dies, breaks the channel, or when the
+        watch's time is up; in all cases but the first it is dead after that.
+        """
+        self._send(request)
+        return self._reply(kind, watch)
+
+    def _reply(self, kind: type[M], watch: Watch) -> M:
+        try:
+            reply = unpack(self._next_line(watch))
+            if not isinstance(reply, (kind, Problem)):
+                raise BrokenMessageError(f"{type(reply).__name__} is no answer here")
+        except (CaseFailureError, BrokenMessageError) as failure:
+            self.kill()
+            raise self._blamed(failure) from failure
+        if isinstance(reply, Problem):
+            raise self._blamed(CaseFailureError(reply.status, reply.kind, reply.error))
+        return reply
+
+    def end(self) -> None:
+        """Let the child leave by itself, then kill what is left of it."""
+        if self._process.poll() is None:
+            self._close_requests()
+            with contextlib.suppress(CaseFailureError):
+                self._drain(until=time.monotonic() + FAREWELL_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the child and all that it started, and hear what it had said. Again is no harm."""
+        if not self.alive:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        _kill_tagged(self._tag)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the driver of a sick card
+            self._process.wait(timeout=2)
+        self._drain(until=time.monotonic() + TICK_S)
+        self._selector.close()
+        self._close_requests()
+        os.close(self._replies)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._said = -1
+
+    # --- the pipes ----------------------------------------------------------------------------------------
+
+    def _send(self, request: Message) -> None:
+        with contextlib.suppress(OSError):  # a dead child is noticed where its reply is missing
+            os.write(self._requests, pack(request))
+
+    def _close_requests(self) -> None:
+        if self._requests >= 0:
+            os.close(self._requests)
+            self._requests = -1
+
+    def _next_line(self, watch: Watch) -> bytes:
+        while b"\n" not in self._unread:
+            watch.check()
+            gone = self._process.poll() is not None
+            if not self._listen(0 if gone else TICK_S) and gone:
+                raise self._death()
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def _listen(self, timeout: float) -> bool:
+        """Read what has come; return whether a reply may have."""
+        replied = False
+        for key, _ in self._selector.select(timeout):
+            data = os.read(key.fd, 1 << 16)
+            if not data:
+                self._selector.unregister(key.fd)
+            elif key.fd == self._replies:
+                self._unread += data
+                replied = True
+            else:
+                self._hear(data)
+        return replied
+
+    def _drain(self, until: float) -> None:
+        """Hear the child until it has closed its pipes, nothing comes from a dead one, or time is up."""
+        while self._selector.get_map() and (left := until - time.monotonic()) > 0:
+            gone = self._process.poll() is not None
+            if not self._selector.select(0 if gone else left) and gone:
+                return
+            self._listen(0)
+
+    # --- how it failed ------------------------------------------------------------------------------------
+
+    def _death(self) -> CaseFailureError:
+        code = self._process.returncode
+        if code >= 0:
+            return CaseFailureError("error", f"exit {code}", f"the {self.name} left with exit code {code}")
+        name = signal.Signals(-code).name
+        if name == "SIGKILL" and _oom_kills() > self._oom_kills:
+            return CaseFailureError("oom", name, f"the {self.name} was killed: the machine was out of memory")
+        return CaseFailureError("error", name, f"the {self.name} was ended by {name}")
+
+    def _blamed(self, failure: CaseFailureError | BrokenMessageError) -> CaseFailureError:
+        """Say that it was the judge: the candidate had no part in it."""
+        if isinstance(failure, BrokenMessageError):
+            failure = CaseFailureError(
+                "error", "broken_channel", f"the {self.name} broke its channel: {failure}"
+            )
+        if self.name == "judge" and failure.status != "not_run":
+            return CaseFailureError(failure.status, f"judge:{failure.kind}", failure.error)
+        return failure
+
+
+def _start(name: str, requests: int, replies: int, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-u", "-X", "faulthandler", "-W", _SILENT, "-m", f"harness.{name}"),
+            *(str(requests), str(replies), str(Path.cwd())),
+        ],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        pass_fds=(requests, replies),
+        start_new_session=True,
+    )
+
+
+def _kill_tagged(tag: str) -> None:
+    """Kill the processes that a child left behind in other process groups, where there is a /proc to see."""
+    mark = f"{_TAG}={tag}".encode()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in environ.read_bytes().split(b"\0"):
+                os.kill(int(environ.parent.name), signal.SIGKILL)
+
+
+def _oom_kills() -> int:
+    """How many processes the kernel has killed for want of memory so far; 0 where it does not say."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0

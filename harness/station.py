@@ -1,0 +1,235 @@
+"""One card and the two processes on it: a case's life, gate first, timing second. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from harness.cards import Card
+from harness.channel import Build, Check, Done, Facts, Figures, Forward, Load, Output, Rest, Time, Timed
+from harness.chatter import Relay
+from harness.environment import for_judge, for_worker, thread_flags
+from harness.events import CaseDone, Device, Gate, Samples, Terms
+from harness.limits import CaseFailureError, Limits, Watch
+from harness.process import Child
+from harness.shapes import CHOOSING_ROUTES, Case, parse_settings
+
+WEIGHT_SEED_STEP = 1000
+_MEMORY = Path("/dev/shm")  # noqa: S108 (a folder with a random name is made in it)
+
+Setting = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class Station:
+    """A card, its judge, and the worker of the moment. `say` takes lines of chatter for the log."""
+
+    def __init__(
+        self, card: Card, terms: Terms, limits: Limits, scratch: Path, say: Callable[[list[str]], None]
+    ) -> None:
+        self.card = card
+        self._terms = terms
+        self._limits = limits
+        self._scratch = scratch
+        self._relay = Relay(f"gpu{card.index}| " if card.is_gpu else "cpu| ", say)
+        self._judge: Child | None = None
+        self._worker: Child | None = None
+        self._setting: Setting | None = None  # what the worker was started for
+        self._unloadable: dict[Setting, CaseFailureError] = {}
+        self._done = CaseDone("", card.index, "unknown")
+        memory = [tempfile.mkdtemp(prefix="ferry-", dir=_MEMORY)] if os.access(_MEMORY, os.W_OK) else []
+        self._exchange = (*memory, tempfile.mkdtemp(prefix="exchange-", dir=scratch))
+
+    def open(self, first: Case | None) -> Device:
+        """Start the judge, and beside it the worker that `first` will need; return what the card is.
+
+        Raises CaseFailureError when no case can ever be carried here: no torch, no working card.
+        """
+        judge = self._hire_judge()
+        if first is not None:
+            self._hire_worker(first)
+        seen = judge.welcome(Load(self._terms.own_harness), self._watch())
+        return as_seen(self.card, seen)
+
+    def carry(self, case: Case) -> tuple[tuple[Samples, ...], CaseDone]:
+        """Take one case through its life and return how it ended; only a passed case has samples."""
+        self._done = CaseDone(case.id, self.card.index, "error", flags=self._first_flags(case))
+        samples: tuple[Samples, ...] = ()
+        try:
+            watch = self._watch()
+            self._refuse_infeasible(case)
+            self._gather(case, watch)
+            self._gate(case, watch)
+            samples = self._time(case, watch)
+            self._done = replace(
+                self._done, status="passed", samples=sum(len(part.values) for part in samples)
+            )
+        except CaseFailureError as failure:
+            self._done = replace(
+                self._done, status=failure.status, error_kind=failure.kind, error=failure.error
+            )
+        self._relay.end()
+        return samples, self._done
+
+    def tidy(self, case: Case) -> None:
+        """After the case's end is told: part with whoever must not serve the next one."""
+        if self._done.error_kind.startswith("judge:"):
+            self._end_judge()
+        if case.protocol == "official" or self._done.status not in ("passed", "infeasible"):
+            self._end_worker()
+
+    def close(self) -> None:
+        """End both processes and remove what they have exchanged."""
+        self._end_worker()
+        self._end_judge()
+        self._relay.end()
+        for folder in self._exchange:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    # --- a case's life ------------------------------------------------------------------------------------
+
+    def _refuse_infeasible(self, case: Case) -> None:
+        need, have = case.shape.reference_bytes(case.dtype), self.card.memory_bytes
+        if have and need > have:
+            raise CaseFailureError(
+                "infeasible",
+                "memory",
+                f"the baseline needs {need} bytes at this size, the device has {have}",
+            )
+
+    def _gather(self, case: Case, watch: Watch) -> None:
+        """Have judge and worker ready for the case."""
+        setting = setting_of(case)
+        if setting in self._unloadable:
+            raise self._unloadable[setting]
+        judge, worker = self._hire_judge(), self._hire_worker(case)
+        judge.welcome(Load(self._terms.own_harness), watch)
+        try:
+            worker.welcome(Load(self._terms.own_harness, self._terms.model), watch)
+        except CaseFailureError as failure:
+            if worker.alive:  # it could say what is wrong: a second try would say the same
+                self._unloadable[setting] = failure
+            raise
+
+    def _gate(self, case: Case, watch: Watch) -> None:
+        """Let the judge compare every output with the reference. Raises CaseFailureError unless all pass."""
+        assert self._judge and self._worker
+        settings = parse_settings(case.harness_args)
+        weight_seeds = [settings.seed + WEIGHT_SEED_STEP * i for i in range(max(1, self._terms.seeds))]
+        figures, input_seeds = [], []
+        for weight_seed in reversed(weight_seeds):  # the contest's own comes last: the timing goes on with it
+            self._judge.ask(Build(case, weight_seed), Done, watch)
+            self._worker.ask(Build(case, weight_seed), Done, watch)
+            for seed in range(weight_seed, weight_seed + settings.accuracy_trials):
+                output = self._worker.ask(Forward(seed, self._exchange), Output, watch)
+                self._learn(output.facts)
+                self._check_route(case)
+                figures.append(self._judge.ask(Check(seed, output.path), Figures, watch))
+                input_seeds.append(seed)
+        self._judge.ask(Rest(), Done, watch)
+        gate = gate_of(figures, weight_seeds, sorted(input_seeds))
+        self._done = replace(self._done, gate=gate)
+        if not all(part.passed for part in figures):
+            words = f"{gate.failed_elements} of {gate.total_elements} elements are outside the tolerances"
+            raise CaseFailureError("failed_gate", "gate", words)
+
+    def _time(self, case: Case, watch: Watch) -> tuple[Samples, ...]:
+        assert self._worker
+        timed = self._worker.ask(Time(), Timed, watch)
+        self._learn(timed.facts)
+        self._check_route(case)
+        return timed.samples
+
+    def _learn(self, facts: Facts) -> None:
+        seen = {**vars(facts), "flags": {**self._done.flags, **facts.flags}}
+        self._done = replace(self._done, **seen)
+
+    def _check_route(self, case: Case) -> None:
+        ran, note = self._done.route_ran, self._done.route_note
+        if case.route not in CHOOSING_ROUTES and ran != case.route:
+            what = f"{ran} ran" if ran else "the model does not say that it ran"
+            words = f"route {case.route} was asked for by name, {what}{note and ': ' + note}"
+            raise CaseFailureError("error", "route", words)
+
+    def _first_flags(self, case: Case) -> dict[str, str]:
+        counts = case.counts.shortened(case.shape)
+        short = {"timed_short": f"{counts.warmup}/{counts.repeats}/{counts.rounds}"}
+        mismatch = {"mismatch": f"asked {self._terms.asked_accelerator}"}
+        return {
+            **thread_flags(self.card),
+            **(short if counts != case.counts else {}),
+            **({} if self.card.matches(self._terms.asked_accelerator) else mismatch),
+        }
+
+    def _watch(self) -> Watch:
+        return Watch(self._limits, self._terms.case_timeout_s)
+
+    # --- the two processes --------------------------------------------------------------------------------
+
+    def _hire_judge(self) -> Child:
+        if self._judge is None:
+            self._judge = self._hire("judge", for_judge(os.environ, self.card, self._scratch))
+        return self._judge
+
+    def _hire_worker(self, case: Case) -> Child:
+        """Return the worker that is there if it was started for the case's setting, else a new one."""
+        if self._setting != setting_of(case):
+            self._end_worker()
+        if self._worker is None:
+            self._worker = self._hire("worker", for_worker(os.environ, self.card, self._scratch, case))
+            self._setting = setting_of(case)
+        return self._worker
+
+    def _hire(self, name: str, environment: dict[str, str]) -> Child:
+        device = "cuda" if self.card.is_gpu else "cpu"
+        return Child(name, device, environment, lambda data: self._relay.hear(name, data))
+
+    def _end_judge(self) -> None:
+        if self._judge is not None:
+            self._judge.end()
+        self._judge = None
+
+    def _end_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.end()
+        self._worker = self._setting = None
+        for folder in self._exchange:
+            with contextlib.suppress(OSError):
+                (Path(folder) / "output.bin").unlink()
+
+
+def setting_of(case: Case) -> Setting:
+    """Return what a worker's environment depends on: cases with the same setting can share a worker."""
+    return case.route, tuple(sorted(case.levers.items()))
+
+
+def as_seen(card: Card, seen: Device | None = None) -> Device:
+    """Return the card with what torch sees of it, if torch came that far."""
+    memory_mib = card.memory_bytes // 2**20 or (seen.memory_mib if seen else 0)
+    known = Device(card.index, card.name, memory_mib=memory_mib, driver=card.driver)
+    if seen is None:
+        return known
+    return replace(seen, index=known.index, name=known.name, memory_mib=known.memory_mib, driver=known.driver)
+
+
+def gate_of(figures: list[Figures], weight_seeds: list[int], input_seeds: list[int]) -> Gate:
+    """Sum the counts of all trials and keep the worst of each figure."""
+    return Gate(
+        failed_elements=sum(part.failed_elements for part in figures),
+        total_elements=sum(part.total_elements for part in figures),
+        max_abs=worst(part.max_abs for part in figures),
+        max_rel=worst(part.max_rel for part in figures),
+        gate_share=worst(part.gate_share for part in figures),
+        weight_seeds=tuple(weight_seeds),
+        input_seeds=tuple(input_seeds),
+    )
+
+
+def worst(values: Iterable[float]) -> float:
+    """Return the largest; nan is worse than any number."""
+    return max(values, key=lambda value: (math.isnan(value), value))

@@ -1,0 +1,148 @@
+"""All cases of an order dealt to all cards. Standard library only."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections import Counter, deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.cards import Card
+from harness.carried import Carried
+from harness.events import CaseDone, Device, End, Note, Order, Plan, Planned, Samples, Started
+from harness.limits import WORDS, CaseFailureError, Limits
+from harness.outlet import Outlet
+from harness.shapes import Case
+from harness.station import Station, as_seen
+
+GRACE_S = 4.0  # for the cards' threads to cut their cases; shorter than the deadline's margin
+
+
+class Sweep:
+    """One attempt at an order: it announces, deals, and closes with a count of every planned case."""
+
+    def __init__(
+        self, order: Order, carried: Carried, cards: list[Card], limits: Limits, outlet: Outlet
+    ) -> None:
+        self._order = order
+        self._carried = carried
+        self._cards = cards
+        self._limits = limits
+        self._outlet = outlet
+        self._waiting = deque(case for case in order.cases if case.id not in carried.final)
+        self._statuses = dict(carried.final)
+        self._devices: set[int] = set()
+        self._hopeless: dict[int, CaseFailureError] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every case has passed."""
+        return all(self._statuses.get(case.id) == "passed" for case in self._order.cases)
+
+    def announce(self) -> None:
+        """Repeat what is carried over, then say what is planned, before anything can go wrong."""
+        self._outlet.replay(self._carried.lines)
+        plan = Plan(
+            self._carried.ref,
+            self._order.terms,
+            planned=len(self._order.cases),
+            started_at=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            carried=len(self._carried.final),
+            deadline_s=self._limits.seconds,
+        )
+        self._outlet.emit(plan, *(Planned(index, case) for index, case in enumerate(self._order.cases)))
+        if self._carried.damaged:
+            self._outlet.emit(
+                Note(f"{self._carried.damaged} damaged lines of the earlier attempt are left out")
+            )
+
+    def refuse_wrong_accelerator(self) -> bool:
+        """Whether the cards are not what was asked for; then they are named and no case will run."""
+        terms = self._order.terms
+        wrong = not self._cards[0].matches(terms.asked_accelerator) and not terms.allow_mismatch
+        if wrong:
+            for card in self._cards:
+                self._introduce(as_seen(card))
+        return wrong
+
+    def carry_out(self, scratch: Path) -> str:
+        """Run the waiting cases, one thread a card, and return why it ended: `complete` or what else."""
+        threads = [
+            threading.Thread(target=self._serve, args=(card, scratch / f"card{number}"), daemon=True)
+            for number, card in enumerate(self._cards[: len(self._waiting)])
+        ]
+        for thread in threads:
+            thread.start()
+        self._await(threads)
+        if reason := self._limits.reason():
+            return reason
+        if len(self._hopeless) == len(threads) and self._hopeless:
+            self._give_up_waiting()
+        return "complete" if len(self._statuses) == len(self._order.cases) else "driver_error"
+
+    def close(self, reason: str) -> None:
+        """Say of every case without an end that it was not run, and why; then end the attempt."""
+        words = WORDS.get(reason, "the driver failed, its traceback is in the log")
+        for case in self._order.cases:
+            if case.id not in self._statuses:
+                self._tell(CaseDone(case.id, -1, "not_run", reason, f"not started: {words}"))
+        counts = dict(Counter(self._statuses.values()))
+        self._outlet.emit(End(reason, counts, round(self._limits.elapsed(), 3)), last=True)
+
+    # --- one thread a card --------------------------------------------------------------------------------
+
+    def _serve(self, card: Card, scratch: Path) -> None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        station = Station(card, self._order.terms, self._limits, scratch, self._outlet.say)
+        try:
+            self._introduce(station.open(first=next(iter(tuple(self._waiting)), None)))
+            for case in self._deal():
+                self._outlet.emit(Started(case.id, card.index))
+                samples, done = station.carry(case)
+                self._tell(*samples, done)
+                station.tidy(case)
+        except CaseFailureError as failure:
+            self._introduce(as_seen(card))
+            self._hopeless[threading.get_ident()] = failure
+        finally:
+            station.close()
+
+    def _deal(self) -> Iterator[Case]:
+        while not self._limits.reason():
+            try:
+                case = self._waiting.popleft()
+            except IndexError:
+                return
+            yield case
+
+    def _introduce(self, device: Device) -> None:
+        with self._lock:
+            if device.index in self._devices:
+                return
+            self._devices.add(device.index)
+        self._outlet.emit(device)
+
+    def _tell(self, *bodies: Samples | CaseDone) -> None:
+        """Write a case's samples and its end in one go, and remember the status."""
+        done = bodies[-1]
+        assert isinstance(done, CaseDone)
+        self._statuses[done.case_id] = done.status
+        self._outlet.emit(*bodies)
+
+    # --- the end ------------------------------------------------------------------------------------------
+
+    def _await(self, threads: list[threading.Thread]) -> None:
+        """Wait for the cards' threads; once the run must end, for a short while only."""
+        for thread in threads:
+            while thread.is_alive() and not self._limits.overdue(GRACE_S):
+                thread.join(0.1)
+
+    def _give_up_waiting(self) -> None:
+        """No card can carry any case: each gets the reason."""
+        failure = next(iter(self._hopeless.values()))
+        index = self._cards[0].index
+        while self._waiting:
+            case = self._waiting.popleft()
+            self._tell(CaseDone(case.id, index, failure.status, failure.kind, failure.error))
