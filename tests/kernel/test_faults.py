@@ -1,9 +1,9 @@
 """A candidate that goes wrong costs its own case, whatever it does, and the row says what it did."""
 
 import pytest
-from driving import Kernel, Log, case, kernel, order
 
 from harness.events import CaseDone
+from tests.kernel.driving import Kernel, Log, case, kernel, order
 
 __all__ = ["kernel"]  # a fixture
 
