@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.events import Device
-from harness.script import resolve_dtype
+from harness.script import resolve_dtype, set_up_torch
 from harness.shapes import Case, Settings, parse_settings
 
 
@@ -54,12 +54,7 @@ class Drawn:
 def draw(contract: ModuleType, case: Case, seed: int, device: torch.device) -> Drawn:
     """Set seeds and precision as the contest's script does, then build the baseline, on the CPU."""
     settings = parse_settings(case.harness_args)
-    torch.manual_seed(seed)
-    torch.set_float32_matmul_precision(settings.matmul_precision)
-    if device.type == "cuda":
-        torch.cuda.manual_seed_all(seed)
-        torch.backends.cuda.matmul.allow_tf32 = settings.allow_tf32
-        torch.backends.cudnn.allow_tf32 = settings.allow_tf32
+    set_up_torch(replace(settings, seed=seed), device)
     s = case.shape
     config = contract.TransformerConfig(s.batch, s.seq_len, s.d_model, s.heads, s.ffn_dim, s.layers, s.causal)
     return Drawn(contract, case, settings, seed, device, config, contract.BaselineTransformer(config))
