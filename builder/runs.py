@@ -58,6 +58,11 @@ def new_run_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
+def slug(run_id: str, part: int) -> str:
+    """Return title and slug of a part's kernel: Kaggle makes the slug from the title, so they are one."""
+    return f"ferry-{run_id}-{part}"
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of a journal: a part's new state. Part 0 is the run as a whole."""

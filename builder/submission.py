@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from builder.backends import Backend, Intent, State, Status, Submission
 from builder.clock import Clock
 from builder.errors import FerryError, WaitExpiredError
-from builder.runs import Run
+from builder.runs import Run, slug
 
 POLL_S = 1.0
 IDLE_S = 0.1  # between looks at a log that has nothing new
@@ -16,9 +16,8 @@ IDLE_S = 0.1  # between looks at a log that has nothing new
 def intent(run: Run, part: int) -> Intent:
     """Return what part `part` of a run submits: derived from the spec, so it survives a kill."""
     spec = run.spec
-    return Intent(
-        run.id, part, f"ferry-{run.id}-{part}", run.part(part), spec.accelerator, spec.form, spec.timeout_s
-    )
+    name = slug(run.id, part)
+    return Intent(run.id, part, name, run.part(part), spec.accelerator, spec.form, spec.timeout_s)
 
 
 def submit(run: Run, part: int, backend: Backend) -> Submission:

@@ -27,6 +27,8 @@ def unpack(files, folder):
 
 def drive(command, environment):
     """Run the driver, show each line at once, pass stop signals on; return its exit code after its end."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a legacy code page must not end the run
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     options.update(env=environment, encoding="utf-8", errors="replace")
     with subprocess.Popen(command, **options) as driver:
