@@ -13,7 +13,7 @@ from builder.bundle import Bundle, make_bundle
 from builder.kernel import check_size, kernel_sha256, make_order, notebook, script
 from builder.runs import atomic_write, slug
 from builder.spec import RunSpec
-from harness.events import RunRef
+from harness.events import RunRef, to_plain
 
 CODE_FILES = {"notebook": "kernel.ipynb", "script": "kernel.py"}
 
@@ -74,7 +74,7 @@ def write_build(spec: RunSpec, target: Path, ref: RunRef | None = None) -> Built
     order = make_order(spec, bundle)
     texts = {"kernel.ipynb": notebook(order, bundle, ref), "kernel.py": script(order, bundle, ref)}
     check_size(texts["kernel.ipynb"], bundle)
-    secrets.refuse_keys(texts["kernel.py"], "the kernel")  # levers and arguments travel too
+    secrets.refuse_keys(json.dumps(to_plain(order)), "the order (levers, arguments)")
     built = Built(
         target,
         bundle,

@@ -18,6 +18,7 @@ from pathlib import Path
 from builder.errors import RefusedHereError
 from builder.imports import STANDARD, Import, ImportRule
 from builder.sources import (
+    CACHE,
     CODE_SUFFIXES,
     Gathered,
     LeftOut,
@@ -26,6 +27,7 @@ from builder.sources import (
     gather,
     is_importable,
     read,
+    refuse_link_outside,
 )
 from builder.spec import RunSpec
 from builder.templating import ROOT, TEMPLATES
@@ -100,12 +102,18 @@ def make_bundle(spec: RunSpec, root: Path = ROOT) -> Bundle:
     Raises RefusedHereError, with file and line where there is one, for whatever could not run over there.
     """
     present = STANDARD | ON_DEVICE | set(spec.device_packages)
-    harness = gather(root / "harness") + _contract(spec.harness_path)
+    harness = _ours(root / "harness") + _contract(spec.harness_path)
     name, model = gather_model(spec.model_path, present, root)
     both = harness + model
     refuse_unmet(both, present)
     files = {source.name: source.data for source in sorted(both.files, key=lambda source: source.name)}
     return Bundle(files, both.left_out, name, bool(spec.harness_path))
+
+
+def _ours(package: Path) -> Gathered:
+    """One of our own packages; its caches come and go with every run and are not worth a word."""
+    gathered = gather(package)
+    return Gathered(gathered.files, tuple(item for item in gathered.left_out if item.why != CACHE))
 
 
 # --- the harness ------------------------------------------------------------------------------------------
@@ -144,7 +152,7 @@ def gather_model(given: str, present: Collection[str], root: Path = ROOT) -> tup
     Raises RefusedHereError when there is none, it cannot be imported by its name, or has no model class.
     """
     path = _model_path(given, present) if given else root / "model"
-    model = gather_with_neighbours(path, present) if given else gather(path)
+    model = gather_with_neighbours(path, present) if given else _ours(path)
     refuse_without(_entry(model, path.stem), MODEL_NAMES, any)
     return path.stem, model
 
@@ -187,6 +195,7 @@ def _neighbour(folder: Path, wanted: Import, source: Source, present: Collection
     if path is None or wanted.top in RESERVED:
         return None
     if wanted.top not in present:
+        refuse_link_outside(path, folder)
         return path
     if wanted.top in STANDARD | ON_DEVICE and is_importable(path):
         raise RefusedHereError(

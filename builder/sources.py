@@ -17,6 +17,7 @@ from builder.errors import RefusedHereError
 
 CODE_SUFFIXES = (".py", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".c")
 SUFFIXES = (*CODE_SUFFIXES, ".json", ".txt", ".toml", ".yaml")
+CACHE = "a cache"
 _TEST_FILES = ("test_*.py", "*_test.py", "conftest.py")
 
 
@@ -97,9 +98,9 @@ def _gather_folder(folder: Path, package: Path) -> Gathered:
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         name = path.relative_to(package.parent).as_posix()
         secrets.refuse_file_name(path.name, str(path))
-        _refuse_link_outside(path, package)
+        refuse_link_outside(path, package)
         if why := next(_reasons_against(path), ""):
-            gathered += Gathered(left_out=(LeftOut(name, why),))
+            gathered += Gathered(left_out=(LeftOut(name if name.isprintable() else ascii(name), why),))
         elif path.is_dir():
             gathered += _gather_folder(path, package)
         else:
@@ -110,9 +111,11 @@ def _gather_folder(folder: Path, package: Path) -> Gathered:
 def _reasons_against(path: Path) -> Iterator[str]:
     """Say why a package's file or folder does not travel, if so."""
     if path.name == "__pycache__":
-        yield "a cache"
+        yield CACHE
     if path.name.startswith("."):
         yield "hidden"
+    if not path.name.isprintable():
+        yield "a name that cannot be shown"
     if path.is_dir():
         if path.is_symlink():
             yield "a link to a folder"
@@ -129,11 +132,12 @@ def _reasons_against(path: Path) -> Iterator[str]:
         yield "no UTF-8 text"
 
 
-def _refuse_link_outside(path: Path, package: Path) -> None:
-    inside = path.exists() and path.resolve().is_relative_to(package.resolve())
+def refuse_link_outside(path: Path, folder: Path) -> None:
+    """Raise RefusedHereError when `path` is a link to anything but what lies in `folder`."""
+    inside = path.exists() and path.resolve().is_relative_to(folder.resolve())
     if path.is_symlink() and not inside:
         raise RefusedHereError(
-            f"{path} is a link that leads to nothing in {package}", "put the file itself there, or remove it"
+            f"{path} is a link that leads to nothing in {folder}", "put the file itself there, or remove it"
         )
 
 

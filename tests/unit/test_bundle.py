@@ -191,6 +191,7 @@ def test_what_does_not_travel_is_listed_with_its_reason(
     )
     (package / "table.txt").write_bytes(b"\xff\xfe\x00")
     (package / "again").symlink_to("tests")
+    (package / "odd\nname.py").touch()
     made = bundle({}, model="entry")
     assert {name for name in made.files if name.startswith("entry/")} == {
         "entry/__init__.py",
@@ -206,6 +207,7 @@ def test_what_does_not_travel_is_listed_with_its_reason(
         "entry/table.txt": "no UTF-8 text",
         "entry/test_more.py": "a test",
         "entry/tests": "tests",
+        "'entry/odd\\nname.py'": "a name that cannot be shown",
     }
 
 
@@ -225,6 +227,22 @@ def test_links_that_lead_outside_are_refused(
     (package / "link.py").symlink_to(target)
     with pytest.raises(RefusedHereError, match=r"link\.py is a link that leads"):
         bundle({}, model="entry")
+
+
+def test_helpers_that_are_links_to_elsewhere_are_refused(
+    bundle: Callable[..., Bundle], tmp_path: Path
+) -> None:
+    """A helper beside the model that is a link out of its folder is not followed."""
+    lay(tmp_path, {"elsewhere.py": "", "user/entry.py": f"import helper\n{ENTRY}"})
+    (tmp_path / "user" / "helper.py").symlink_to(tmp_path / "elsewhere.py")
+    with pytest.raises(RefusedHereError, match=r"helper\.py is a link that leads to nothing in"):
+        bundle({})
+
+
+def test_our_own_caches_are_not_worth_a_word(device: Path) -> None:
+    """What Python left in our packages does not make two builds differ."""
+    lay(device, {"harness/__pycache__/x.pyc": "", "model/routes/__pycache__/x.pyc": ""})
+    assert make_bundle(RunSpec("smoke", ()), device).left_out == ()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
