@@ -10,7 +10,7 @@ import pytest
 
 from builder.bundle import CONTRACT, Bundle, make_bundle
 from builder.errors import RefusedHereError
-from builder.sources import SUFFIXES
+from builder.sources import SUFFIXES, gather
 from builder.spec import RunSpec
 
 ROOT = Path(__file__).parents[2]
@@ -63,15 +63,15 @@ def test_default_bundle_lists_exactly_our_files(device: Path) -> None:
     assert list(make_bundle(RunSpec("smoke", ()), device).files) == OURS
 
 
-def test_every_tracked_device_file_travels_and_no_other() -> None:
-    """The real bundle holds what git tracks under harness/, the model, and the two files made here."""
-    command = ["git", "ls-files", "harness"]
+def test_every_device_file_of_the_checkout_travels_and_no_other() -> None:
+    """What is read from harness/ and model/ is what git knows there and does not ignore."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "harness", "model"]
     listed = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("not in a git checkout")
-    tracked = [name for name in listed.stdout.split() if name.endswith(SUFFIXES)]
-    found = list(make_bundle(RunSpec("smoke", (), model_path=str(MODELS / "one_file.py"))).files)
-    assert found == sorted([*tracked, "__main__.py", f"{CONTRACT}.py", "one_file.py"])
+    known = [name for name in listed.stdout.split() if name.endswith(SUFFIXES)]
+    found = [source.name for room in ("harness", "model") for source in gather(ROOT / room).files]
+    assert sorted(found) == sorted(known)
 
 
 def test_same_sources_give_the_same_bundle(device: Path) -> None:
