@@ -40,6 +40,7 @@ class Station:
         self._judge: Child | None = None
         self._worker: Child | None = None
         self._setting: Setting | None = None  # what the worker was started for
+        self._used = False  # whether the worker has served a case
         self._unloadable: dict[Setting, CaseFailureError] = {}
         self._done = CaseDone("", card.index, "unknown")
         memory = [tempfile.mkdtemp(prefix="ferry-", dir=_MEMORY)] if os.access(_MEMORY, os.W_OK) else []
@@ -108,6 +109,7 @@ class Station:
         if setting in self._unloadable:
             raise self._unloadable[setting]
         judge, worker = self._hire_judge(), self._hire_worker(case)
+        self._used = True
         judge.welcome(Load(self._terms.own_harness), watch)
         try:
             worker.welcome(Load(self._terms.own_harness, self._terms.model), watch)
@@ -177,12 +179,12 @@ class Station:
         return self._judge
 
     def _hire_worker(self, case: Case) -> Child:
-        """Return the worker that is there if it was started for the case's setting, else a new one."""
-        if self._setting != setting_of(case):
+        """Return the worker that is there if it may serve the case, else a new one."""
+        if self._setting != setting_of(case) or (self._used and case.protocol == "official"):
             self._end_worker()
         if self._worker is None:
             self._worker = self._hire("worker", for_worker(os.environ, self.card, self._scratch, case))
-            self._setting = setting_of(case)
+            self._setting, self._used = setting_of(case), False
         return self._worker
 
     def _hire(self, name: str, environment: dict[str, str]) -> Child:

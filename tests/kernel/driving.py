@@ -14,7 +14,6 @@ import pytest
 
 from harness.events import (
     CaseDone,
-    DamagedEventError,
     End,
     Event,
     Order,
@@ -57,7 +56,7 @@ class Log:
 
     @property
     def done(self) -> dict[str, CaseDone]:
-        """How each case ended, by the name of its fault if it has one, else by its id."""
+        """How each case ended, by its id."""
         ends = [event.body for event in self.events if isinstance(event.body, CaseDone)]
         return {end.case_id: end for end in ends}
 
@@ -150,14 +149,3 @@ def order(*cases: Case, **changes: object) -> Order:
     """An order for these cases of the faulty model; `changes` are the terms' fields."""
     fields: dict[str, object] = {"asked_accelerator": "cpu", "model": "faulty", **changes}
     return Order(Terms("bundle", "harness", "model", **fields), cases)  # type: ignore[arg-type]
-
-
-def damaged(lines: list[str]) -> int:
-    """How many lines hold a marker and no whole event."""
-    count = 0
-    for line in lines:
-        try:
-            decode(line)
-        except DamagedEventError:
-            count += 1
-    return count
