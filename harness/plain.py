@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_MOST_NS = 65_536  # in one event; a few forged bytes must not fill the memory
+
 
 def to_plain(value: Any) -> Any:
     """Turn a dataclass into JSON's types; a float that JSON cannot hold becomes `nan`, `inf` or `-inf`."""
@@ -66,7 +68,10 @@ def pack_ns(values: Sequence[int]) -> str:
 def unpack_ns(packed: str) -> tuple[int, ...]:
     """Undo `pack_ns`. Raises ValueError when the text is not what it wrote."""
     try:
-        raw = zlib.decompress(base64.b64decode(packed, validate=True))
+        inflater = zlib.decompressobj()
+        raw = inflater.decompress(base64.b64decode(packed, validate=True), 8 * _MOST_NS + 1)
+        if not inflater.eof:
+            raise ValueError(f"they are cut, or more than {_MOST_NS}")
         return struct.unpack(f"<{len(raw) // 8}Q", raw)
     except (zlib.error, struct.error) as problem:
         raise ValueError(str(problem)) from problem
