@@ -1,0 +1,144 @@
+"""What the events of one attempt of one part say, and what became of each of its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from harness.events import (
+    STATUSES,
+    CaseDone,
+    DamagedEventError,
+    Device,
+    End,
+    Event,
+    Note,
+    Plan,
+    Planned,
+    Samples,
+    Started,
+)
+from harness.shapes import Case
+
+Rounds = tuple[tuple[int, ...], ...]
+
+
+class MissingError(ValueError):
+    """A case has a last event, and something that its result needs is not there."""
+
+
+@dataclass
+class Attempt:
+    """One attempt. Dicts are by case id, but `devices`, which is by index.
+
+    `lost` says which numbers of its sequence are missing; empty when none is between its plan and its last.
+    """
+
+    part: int
+    number: int
+    plan: Plan | None = None
+    end: End | None = None
+    lost: str = ""
+    planned: dict[int, Case] = field(default_factory=dict)
+    devices: dict[int, Device] = field(default_factory=dict)
+    started: dict[str, Started] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    results: dict[str, list[CaseDone]] = field(default_factory=dict)
+    samples: dict[str, list[Samples]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, part: int, number: int, events: Iterable[Event]) -> Attempt:
+        """Gather an attempt's events, each name once."""
+        attempt = cls(part, number)
+        ordered = sorted(events, key=lambda event: event.name.seq)
+        for event in ordered:
+            attempt._take(event)
+        attempt.lost = _lost([event.name.seq for event in ordered])
+        return attempt
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all its events are here, from its plan to its end."""
+        return self.plan is not None and self.end is not None and not self.lost
+
+    def problems(self) -> list[str]:
+        """Say what is missing, a sentence each."""
+        where = f"part {self.part}, attempt {self.number}"
+        found = (
+            (self.plan is None, f"{where}: its first event, the plan, is missing"),
+            (self.lost, f"{where}: missing in the sequence: {self.lost}"),
+            (self.end is None, f"{where}: there is no end event: it was cut off, or is still going on"),
+        )
+        return [sentence for is_so, sentence in found if is_so]
+
+    def result(self, case_id: str) -> tuple[CaseDone, dict[str, Rounds]]:
+        """Return a case's last event and its samples by side.
+
+        Raises MissingError when there is no such event, when it contradicts another, or when its samples,
+        the plan or, for a case that passed, its device are not there.
+        """
+        results = self.results.get(case_id, [])
+        if not results:
+            raise MissingError(self._why_none(case_id))
+        done = results[0]
+        if len(results) > 1:
+            raise MissingError(f"attempt {self.number} has {len(results)} results of it")
+        if done.status not in STATUSES:
+            raise MissingError(f"its status {done.status!r:.20} is unknown here")
+        if self.plan is None:
+            raise MissingError("the plan, which says what code was run, is lost")
+        if done.status == "passed" and done.device_index not in self.devices:
+            raise MissingError(f"the event that says what device {done.device_index} is, is lost")
+        return done, _assembled(self.samples.get(case_id, []), done.samples)
+
+    def _why_none(self, case_id: str) -> str:
+        started = self.started.get(case_id)
+        if started is None:
+            return "it was not started"
+        return f"it was started on device {started.device_index} and its end is not in the log"
+
+    def _take(self, event: Event) -> None:
+        match event.body:
+            case Plan() as plan:
+                self.plan = plan
+            case Planned(index, case):
+                self.planned[index] = case
+            case Device() as device:
+                self.devices[device.index] = device
+            case Started() as started:
+                self.started[started.case_id] = started
+            case Samples() as samples:
+                self.samples.setdefault(samples.case_id, []).append(samples)
+            case CaseDone() as done:
+                self.results.setdefault(done.case_id, []).append(done)
+            case Note(text):
+                self.notes.append(text)
+            case End() as end:
+                self.end = end
+
+
+def _lost(numbers: list[int]) -> str:
+    gaps = [(left + 1, right - 1) for left, right in pairwise(numbers) if right - left > 1]
+    shown = [f"{first}" if first == last else f"{first} to {last}" for first, last in gaps[:10]]
+    return ", ".join(shown) + (f" and {len(gaps) - 10} more gaps" if len(gaps) > 10 else "")
+
+
+def _assembled(parts: list[Samples], expected: int) -> dict[str, Rounds]:
+    """Put samples together by side and round. MissingError when they do not add up."""
+    rounds: dict[tuple[str, int], list[int]] = {}
+    for part in sorted(parts, key=lambda samples: (samples.side, samples.round, samples.start)):
+        values = rounds.setdefault((part.side, part.round), [])
+        if part.start != len(values):
+            raise MissingError(f"its {part.side} samples of round {part.round} have a hole or come twice")
+        try:
+            values.extend(part.values)
+        except DamagedEventError as problem:
+            raise MissingError(str(problem)) from problem
+    found = sum(map(len, rounds.values()))
+    if found != expected:
+        raise MissingError(f"{found} of its {expected} samples are in the log")
+    sides: dict[str, Rounds] = {}
+    for (side, _), values in sorted(rounds.items()):
+        sides[side] = (*sides.get(side, ()), tuple(values))
+    return sides

@@ -1,0 +1,224 @@
+"""Lines to records: the events of one run out of its logs, checked, merged, and what they amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from builder.attempts import Attempt, MissingError, Rounds
+from builder.errors import UsageError
+from builder.eventscan import scan
+from builder.log import LogReader
+from builder.logforms import Form
+from builder.terminal import printable
+from harness.events import CaseDone, Device, Event, Name, Plan, RunRef, Terms, encode
+from harness.shapes import Case
+
+_TAIL_LINES = 40
+_SHOWN = 20  # of problems of one kind in one log
+_NO_TERMS = Terms("", "", "")
+
+
+@dataclass(frozen=True)
+class CaseRecord:
+    """One planned case and what became of it.
+
+    `done` is None where nothing is certain, and `reason` says why. `attempt` is the one that has the last
+    word, None when the log has none at all. `plan` has empty fields when its event is lost. `samples` holds
+    nanoseconds by side (`baseline`, `candidate`) and round.
+    """
+
+    case: Case
+    part: int
+    plan: Plan
+    attempt: int | None = None
+    done: CaseDone | None = None
+    reason: str = ""
+    device: Device | None = None
+    samples: dict[str, Rounds] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """The case's status; `unknown` where there is no result."""
+        return self.done.status if self.done else "unknown"
+
+
+@dataclass(frozen=True)
+class Records:
+    """What the logs of one run say.
+
+    `runs` are the ids of all runs that were met, `attempts` this run's, oldest first in each part; `cases`
+    its planned cases in the plan's order. `tail` is the end of what the program wrote, ready to show.
+    """
+
+    run_id: str
+    runs: tuple[str, ...]
+    attempts: tuple[Attempt, ...]
+    cases: tuple[CaseRecord, ...]
+    problems: tuple[str, ...] = ()
+    tail: tuple[str, ...] = ()
+
+    @property
+    def latest(self) -> tuple[Attempt, ...]:
+        """The latest attempt of each part."""
+        return tuple({attempt.part: attempt for attempt in self.attempts}.values())
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing: each part's latest attempt is whole and each case has a result."""
+        results = all(case.status not in ("unknown", "not_run") for case in self.cases)
+        return bool(self.cases) and results and all(attempt.is_whole for attempt in self.latest)
+
+    @property
+    def end_reasons(self) -> tuple[str, ...]:
+        """Why each part's latest attempt ended, for those that have said so."""
+        return tuple(attempt.end.reason for attempt in self.latest if attempt.end)
+
+    @property
+    def devices(self) -> dict[tuple[int, int, int], Device]:
+        """The devices by part, attempt and index."""
+        return {
+            (attempt.part, attempt.number, index): device
+            for attempt in self.attempts
+            for index, device in attempt.devices.items()
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the device side had to say that no case holds."""
+        return tuple(text for attempt in self.attempts for text in attempt.notes)
+
+
+def read_records(
+    sources: Sequence[Path], run_id: str = "", planned: Mapping[int, Sequence[Case]] | None = None
+) -> Records:
+    """Read one or several logs and events files of a run, in any form and order, and merge them.
+
+    `planned` are cases by part that are known to belong to the run, so that they have a record even when the
+    log has lost its plan. UsageError when a file cannot be read, when there are several runs and `run_id`
+    does not choose one, or when there is not the one it names.
+    """
+    merged = _Merged()
+    for source in sources:
+        merged.read(source)
+    run_id = _chosen(run_id, merged.runs)
+    attempts = _attempts(event for event in merged.events() if event.name.run == run_id)
+    cases = tuple(_cases(run_id, attempts, planned or {}))
+    problems = (*merged.problems, *merged.disputes(run_id), *_missing(attempts, cases))
+    return Records(run_id, merged.runs, attempts, cases, problems, merged.tail)
+
+
+class _Merged:
+    """Events of several logs by name. A name that two different events claim is nobody's."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.tail: tuple[str, ...] = ()
+        self._events: dict[Name, Event] = {}
+        self._disputed: set[Name] = set()
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The ids of all runs."""
+        return tuple(sorted({name.run for name in self._events}))
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events that nothing contradicts."""
+        return (event for name, event in self._events.items() if name not in self._disputed)
+
+    def disputes(self, run_id: str) -> list[str]:
+        """Say which of a run's names two different events claim."""
+        disputed = [name for name in sorted(self._disputed) if name.run == run_id]
+        where = [f"part {name.part}, attempt {name.attempt}, number {name.seq}" for name in disputed]
+        said = [f"{place}: two different events claim it; neither is used" for place in where[:_SHOWN]]
+        return said + _more(len(disputed) - _SHOWN, "such contradictions")
+
+    def read(self, source: Path) -> None:
+        """Add a log's events, and to the problems what is wrong with it."""
+        reader = LogReader(source)
+        events, damages = 0, 0
+        said: list[str] = []
+        for found in scan(reader.blocks()):
+            if isinstance(found, Event):
+                events += 1
+                self._add(found)
+            else:
+                damages += 1
+                said += [f"line {found.line}: {found.reason}"] if damages <= _SHOWN else []
+        said += _more(damages - _SHOWN, "damaged events") + reader.problems
+        if not events and reader.form not in (Form.EMPTY, Form.FOREIGN):
+            said.append(f"there is no event of a run in it: it is {reader.form}, {reader.line_count} lines")
+        self.problems += [f"{source}: {printable(sentence)}" for sentence in said]
+        self.tail = tuple(reader.tail(_TAIL_LINES)) or self.tail
+
+    def _add(self, event: Event) -> None:
+        known = self._events.setdefault(event.name, event)
+        if known != event and encode(known) != encode(event):  # nan is not equal to itself, its text is
+            self._disputed.add(event.name)
+
+
+def _more(count: int, of_what: str) -> list[str]:
+    return [f"and {count} more {of_what}"] if count > 0 else []
+
+
+def _chosen(run_id: str, runs: Sequence[str]) -> str:
+    met = printable(", ".join(runs))
+    if not run_id and len(runs) > 1:
+        raise UsageError(f"the logs are of {len(runs)} runs: {met}", "say the id of the one you mean")
+    if run_id and runs and run_id not in runs:
+        raise UsageError(f"the logs are not of run {run_id} but of {met}", "give the logs of that run")
+    return run_id or (runs[0] if runs else "")
+
+
+def _attempts(events: Iterable[Event]) -> tuple[Attempt, ...]:
+    gathered: dict[tuple[int, int], list[Event]] = {}
+    for event in events:
+        gathered.setdefault((event.name.part, event.name.attempt), []).append(event)
+    return tuple(Attempt.of(part, number, own) for (part, number), own in sorted(gathered.items()))
+
+
+def _cases(
+    run_id: str, attempts: Sequence[Attempt], planned: Mapping[int, Sequence[Case]]
+) -> Iterator[CaseRecord]:
+    for part in sorted({*planned, *(attempt.part for attempt in attempts)}):
+        own = [attempt for attempt in attempts if attempt.part == part]
+        cases = {case.id: case for case in planned.get(part, ())}
+        for attempt in own:
+            cases |= {case.id: case for _, case in sorted(attempt.planned.items())}
+        blank = Plan(RunRef(run_id, part), _NO_TERMS, len(cases), "")
+        for case in cases.values():
+            yield _case(CaseRecord(case, part, blank), own)
+
+
+def _case(blank: CaseRecord, attempts: Sequence[Attempt]) -> CaseRecord:
+    """Fill a record from the latest attempt that has a result of the case, else from what was begun."""
+    if not attempts:
+        return replace(blank, reason=f"nothing of part {blank.part} is in the logs")
+    case_id = blank.case.id
+    newest_first = attempts[::-1]
+    with_result = [attempt for attempt in newest_first if case_id in attempt.results]
+    with_start = [attempt for attempt in newest_first if case_id in attempt.started]
+    attempt = (*with_result, *with_start, *newest_first)[0]
+    record = replace(blank, plan=attempt.plan or blank.plan)
+    if with_result or with_start:
+        record = replace(record, attempt=attempt.number)
+    try:
+        done, samples = attempt.result(case_id)
+    except MissingError as missing:
+        return replace(record, reason=str(missing))
+    return replace(record, done=done, samples=samples, device=attempt.devices.get(done.device_index))
+
+
+def _missing(attempts: Iterable[Attempt], cases: Iterable[CaseRecord]) -> list[str]:
+    known = {(record.part, record.case.id) for record in cases}
+    problems = []
+    for attempt in attempts:
+        problems += attempt.problems()
+        unplanned = [case_id for case_id in attempt.results if (attempt.part, case_id) not in known]
+        said = [
+            f"part {attempt.part}: {case_id} has a result, and its place in the plan is lost"
+            for case_id in unplanned
+        ]
+        problems += said[:_SHOWN] + _more(len(said) - _SHOWN, "such results")
+    return [printable(problem) for problem in problems]
