@@ -62,7 +62,7 @@ class Outlet:
 
 def to_stdout() -> Write:
     """Return a writer to stdout that falls silent once nobody listens."""
-    return _tolerant(None if sys.stdout is None else os.dup(sys.stdout.fileno()))
+    return tolerant(None if sys.stdout is None else os.dup(sys.stdout.fileno()))
 
 
 def to_events_file(folder: Path) -> Write:
@@ -71,10 +71,10 @@ def to_events_file(folder: Path) -> Write:
     if path.exists():
         kept = (folder / f"ferry-events.{number}.jsonl" for number in range(1, 10_000))
         path.rename(next(name for name in kept if not name.exists()))
-    return _tolerant(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    return tolerant(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
 
 
-def _tolerant(descriptor: int | None) -> Write:
+def tolerant(descriptor: int | None) -> Write:
     """Unbuffered: what is written is out of this process when the call returns."""
     alive = [descriptor] if descriptor is not None else []
 
