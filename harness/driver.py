@@ -60,11 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: limits.stop())
     places = [to_stdout()] if options.rehearse else [to_stdout(), to_events_file(Path.cwd())]
     outlet = Outlet(carried.ref.run_id, carried.ref.part, carried.attempt, places)
-    cards = find_cards(order.terms.asked_accelerator, order.terms.devices)
-    sweep = Sweep(order, carried, cards, limits, outlet)
+    sweep = Sweep(order, carried, limits, outlet)
     sweep.announce()
-    wrong = sweep.refuse_wrong_accelerator()
-    sweep.close("wrong_accelerator" if wrong else sweep.carry_out(ROOT / "scratch"))
+    cards = find_cards(order.terms.asked_accelerator, order.terms.devices)
+    wrong = sweep.refuse_wrong_accelerator(cards)
+    sweep.close("wrong_accelerator" if wrong else sweep.carry_out(cards, ROOT / "scratch"))
     return 1 if options.rehearse and not sweep.passed else 0
 
 
@@ -96,6 +96,8 @@ def read_order(options: Options) -> Order:
         parse_settings(case.harness_args)
     if not order.cases:
         raise UsageError(f"{options.order} orders no case")
+    if len({case.id for case in order.cases}) < len(order.cases):
+        raise UsageError(f"{options.order} orders a case twice")
     return rehearsal(order) if options.rehearse else order
 
 

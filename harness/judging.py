@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from types import ModuleType
 
@@ -37,6 +38,7 @@ class Desk:
                 return self._check(seed, Path(path))
             case Rest():
                 self._drawn = None
+                gc.collect()
                 free_memory(self._device)
             case _:
                 raise TypeError(f"the judge has no answer to {type(request).__name__}")
@@ -49,7 +51,7 @@ class Desk:
             with torch.inference_mode():
                 return self._figures(drawn, seed, path)
         finally:
-            path.unlink()
+            path.unlink(missing_ok=True)
             free_memory(self._device)
 
     def _figures(self, drawn: Drawn, seed: int, path: Path) -> Figures:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +13,12 @@ from harness.channel import Build, Check, Done, Facts, Figures, Forward, Load, O
 from harness.chatter import Relay
 from harness.environment import for_judge, for_worker, thread_flags
 from harness.events import CaseDone, Device, Gate, Samples, Terms
+from harness.exchange import Exchange
 from harness.limits import CaseFailureError, Limits, Watch
 from harness.process import Child
 from harness.shapes import CHOOSING_ROUTES, Case, parse_settings
 
 WEIGHT_SEED_STEP = 1000
-_MEMORY = Path("/dev/shm")  # noqa: S108 (a folder with a random name is made in it)
 
 Setting = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -43,8 +40,7 @@ class Station:
         self._used = False  # whether the worker has served a case
         self._unloadable: dict[Setting, CaseFailureError] = {}
         self._done = CaseDone("", card.index, "unknown")
-        memory = [tempfile.mkdtemp(prefix="ferry-", dir=_MEMORY)] if os.access(_MEMORY, os.W_OK) else []
-        self._exchange = (*memory, tempfile.mkdtemp(prefix="exchange-", dir=scratch))
+        self._exchange = Exchange(scratch)
 
     def open(self, first: Case | None) -> Device:
         """Start the judge, and beside it the worker that `first` will need; return what the card is.
@@ -89,8 +85,7 @@ class Station:
         self._end_worker()
         self._end_judge()
         self._relay.end()
-        for folder in self._exchange:
-            shutil.rmtree(folder, ignore_errors=True)
+        self._exchange.close()
 
     # --- a case's life ------------------------------------------------------------------------------------
 
@@ -128,7 +123,7 @@ class Station:
             self._judge.ask(Build(case, weight_seed), Done, watch)
             self._worker.ask(Build(case, weight_seed), Done, watch)
             for seed in range(weight_seed, weight_seed + settings.accuracy_trials):
-                output = self._worker.ask(Forward(seed, self._exchange), Output, watch)
+                output = self._worker.ask(Forward(seed, self._exchange.folders), Output, watch)
                 self._learn(output.facts)
                 self._check_route(case)
                 figures.append(self._judge.ask(Check(seed, output.path), Figures, watch))
@@ -189,7 +184,11 @@ class Station:
 
     def _hire(self, name: str, environment: dict[str, str]) -> Child:
         device = "cuda" if self.card.is_gpu else "cpu"
-        return Child(name, device, environment, lambda data: self._relay.hear(name, data))
+        try:
+            return Child(name, device, environment, lambda data: self._relay.hear(name, data))
+        except OSError as problem:
+            words = f"the {name} could not be started: {problem}"
+            raise CaseFailureError("error", type(problem).__name__, words) from problem
 
     def _end_judge(self) -> None:
         if self._judge is not None:
@@ -200,9 +199,7 @@ class Station:
         if self._worker is not None:
             self._worker.end()
         self._worker = self._setting = None
-        for folder in self._exchange:
-            with contextlib.suppress(OSError):
-                (Path(folder) / "output.bin").unlink()
+        self._exchange.clear()
 
 
 def setting_of(case: Case) -> Setting:

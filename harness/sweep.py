@@ -22,18 +22,15 @@ GRACE_S = 4.0  # for the cards' threads to cut their cases; shorter than the dea
 class Sweep:
     """One attempt at an order: it announces, deals, and closes with a count of every planned case."""
 
-    def __init__(
-        self, order: Order, carried: Carried, cards: list[Card], limits: Limits, outlet: Outlet
-    ) -> None:
+    def __init__(self, order: Order, carried: Carried, limits: Limits, outlet: Outlet) -> None:
         self._order = order
         self._carried = carried
-        self._cards = cards
         self._limits = limits
         self._outlet = outlet
         self._waiting = deque(case for case in order.cases if case.id not in carried.final)
         self._statuses = dict(carried.final)
         self._devices: set[int] = set()
-        self._hopeless: dict[int, CaseFailureError] = {}
+        self._hopeless: list[tuple[Card, CaseFailureError]] = []  # cards that can carry no case, and why
         self._lock = threading.Lock()
 
     @property
@@ -58,27 +55,27 @@ class Sweep:
                 Note(f"{self._carried.damaged} damaged lines of the earlier attempt are left out")
             )
 
-    def refuse_wrong_accelerator(self) -> bool:
+    def refuse_wrong_accelerator(self, cards: list[Card]) -> bool:
         """Whether the cards are not what was asked for; then they are named and no case will run."""
         terms = self._order.terms
-        wrong = not self._cards[0].matches(terms.asked_accelerator) and not terms.allow_mismatch
+        wrong = not cards[0].matches(terms.asked_accelerator) and not terms.allow_mismatch
         if wrong:
-            for card in self._cards:
+            for card in cards:
                 self._introduce(as_seen(card))
         return wrong
 
-    def carry_out(self, scratch: Path) -> str:
+    def carry_out(self, cards: list[Card], scratch: Path) -> str:
         """Run the waiting cases, one thread a card, and return why it ended: `complete` or what else."""
         threads = [
             threading.Thread(target=self._serve, args=(card, scratch / f"card{number}"), daemon=True)
-            for number, card in enumerate(self._cards[: len(self._waiting)])
+            for number, card in enumerate(cards[: len(self._waiting)])
         ]
         for thread in threads:
             thread.start()
         self._await(threads)
         if reason := self._limits.reason():
             return reason
-        if len(self._hopeless) == len(threads) and self._hopeless:
+        if self._hopeless and len(self._hopeless) == len(threads):
             self._give_up_waiting()
         return "complete" if len(self._statuses) == len(self._order.cases) else "driver_error"
 
@@ -105,7 +102,8 @@ class Sweep:
                 station.tidy(case)
         except CaseFailureError as failure:
             self._introduce(as_seen(card))
-            self._hopeless[threading.get_ident()] = failure
+            self._hopeless.append((card, failure))
+            self._outlet.emit(Note(f"{card.name} takes no case: {failure.error}"))
         finally:
             station.close()
 
@@ -141,8 +139,7 @@ class Sweep:
 
     def _give_up_waiting(self) -> None:
         """No card can carry any case: each gets the reason."""
-        failure = next(iter(self._hopeless.values()))
-        index = self._cards[0].index
+        card, failure = self._hopeless[0]
         while self._waiting:
             case = self._waiting.popleft()
-            self._tell(CaseDone(case.id, index, failure.status, failure.kind, failure.error))
+            self._tell(CaseDone(case.id, card.index, failure.status, failure.kind, failure.error))

@@ -24,6 +24,7 @@ from harness.channel import (
 )
 from harness.environment import for_judge, for_worker
 from harness.events import Device, Note, Samples, decode, pack_ns
+from harness.exchange import Exchange
 from harness.limits import CaseFailureError, Limits, Watch
 from harness.outlet import EVENTS_FILE, Outlet, to_events_file, tolerant
 from harness.shapes import SHAPES, Case, parse_duration
@@ -146,3 +147,41 @@ def test_place_that_fails_is_given_up(tmp_path: Path) -> None:
     outlet.emit(Note("too late"))
     events = [decode(line) for line in (tmp_path / EVENTS_FILE).read_text().splitlines()]
     assert [event and event.name.seq for event in events] == [1, 2, 3]
+
+
+def test_exchange_leaves_nothing(tmp_path: Path) -> None:
+    """The folder in memory comes first, and both are gone after the end."""
+    memory, scratch = tmp_path / "memory", tmp_path / "scratch"
+    memory.mkdir()
+    scratch.mkdir()
+    exchange = Exchange(scratch, memory)
+    assert [Path(folder).parent for folder in exchange.folders] == [memory, scratch]
+    (Path(exchange.folders[0]) / "output.bin").write_bytes(b"1")
+    exchange.clear()
+    assert list(Path(exchange.folders[0]).iterdir()) == []
+    exchange.close()
+    assert [*memory.iterdir(), *scratch.iterdir()] == []
+
+
+def test_exchange_of_a_killed_run_is_removed(tmp_path: Path) -> None:
+    """A folder in memory whose owner is gone is removed; one in use, however old, and a new one stay."""
+    abandoned, new = tmp_path / "ferry-dead", tmp_path / "ferry-new"
+    abandoned.mkdir()
+    new.mkdir()
+    (abandoned / "output.bin").write_bytes(b"1")
+    used = Exchange(tmp_path, tmp_path)
+    for folder in (abandoned, *map(Path, used.folders)):
+        os.utime(folder, (0, 0))
+    other = Exchange(tmp_path, tmp_path)
+    assert not abandoned.exists()
+    assert new.exists()
+    assert Path(used.folders[0]).exists()
+    used.close()
+    other.close()
+
+
+def test_exchange_without_memory_is_on_disk(tmp_path: Path) -> None:
+    """Where there is no folder in memory, the one on disk is all."""
+    exchange = Exchange(tmp_path, tmp_path / "absent")
+    assert len(exchange.folders) == 1
+    exchange.close()
