@@ -6,7 +6,7 @@ PY := .venv/bin/python
 set_up := PYTHON="$(PYTHON)" sh .ci/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench clean
+.PHONY: help run test test-all check bench docs clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -32,6 +32,10 @@ check: ## format, lint, types
 bench: ## measure gpuferry's own cost; figures also go to runs/bench-latest.json
 	@$(set_up) torch
 	@$(PY) -m tests.bench
+
+docs: ## write the generated parts of README.md
+	@$(set_up) torch notebook dev
+	@$(PY) -m tests.readme
 
 clean: ## remove what the commands above made; runs stay
 	@rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -182,6 +182,11 @@ def runs_root() -> Path:
     return here / "runs"
 
 
+def place(folder: Path) -> str:
+    """Return where a folder is among the runs: that holds when they move to another disk or machine."""
+    return folder.resolve().relative_to(runs_root().resolve()).as_posix()
+
+
 @contextlib.contextmanager
 def create(spec: RunSpec) -> Iterator[Run]:
     """Make a new run's folder; it appears under its name when the block ends well, else never."""

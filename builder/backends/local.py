@@ -23,6 +23,7 @@ from pathlib import Path
 
 from builder.backends import Intent, Limits, State, Status, Submission
 from builder.errors import InfrastructureError
+from builder.runs import place, runs_root
 from builder.supervisor import Desk
 
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from builder.supervisor import main; main()"
@@ -59,23 +60,20 @@ class Local:
                 raise InfrastructureError(
                     f"the local run did not start: {''.join(tail) or 'no reason given'}", f"see {complaints}"
                 )
-        return self._submission(intent)
+        return _submission(intent)
 
     def find(self, intent: Intent) -> Submission | None:
         """A supervisor that has started, or is about to, was accepted."""
         desk = Desk(intent.folder)
-        return self._submission(intent) if desk.started.exists() or _is_held(desk.lock) else None
-
-    def _submission(self, intent: Intent) -> Submission:
-        return Submission(self.name, str(intent.folder.resolve()), intent.slug)
+        return _submission(intent) if desk.started.exists() or _is_held(desk.lock) else None
 
     def status(self, submissions: Sequence[Submission]) -> list[Status]:
         """Read each submission's files; see the table above."""
-        return [_status(Desk(Path(submission.reference))) for submission in submissions]
+        return [_status(_desk(submission)) for submission in submissions]
 
     def follow_log(self, submission: Submission) -> Iterator[bytes]:
         """Yield the log as it grows; it ends when the supervisor has ended."""
-        desk = Desk(Path(submission.reference))
+        desk = _desk(submission)
         with desk.log.open("rb") as stream:
             while True:
                 over = _status(desk).state.is_over
@@ -86,7 +84,7 @@ class Local:
 
     def fetch_log(self, submission: Submission, target: Path) -> None:
         """Link the log, which nobody writes to any more, under its name."""
-        source = Desk(Path(submission.reference)).log
+        source = _desk(submission).log
         if not source.exists():
             raise InfrastructureError(f"the local run left no log: {source} is not there")
         target.unlink(missing_ok=True)
@@ -94,19 +92,27 @@ class Local:
 
     def fetch_outputs(self, submission: Submission, target: Path) -> None:
         """Move the working folder to where it is kept."""
-        work = Desk(Path(submission.reference)).work
+        work = _desk(submission).work
         if work.exists() and not target.exists():
             shutil.move(work, target)
 
     def stop(self, submission: Submission) -> None:
         """Ask the supervisor to end the run; it closes log and records first."""
-        desk = Desk(Path(submission.reference))
+        desk = _desk(submission)
         if _is_held(desk.lock) and desk.started.exists():
             os.kill(json.loads(desk.started.read_text())["pid"], signal.SIGTERM)
 
     def limits(self) -> Limits:
         """One run at a time, no size limit that matters, and nothing is lost by simply trying."""
         return Limits(rehearse=False)
+
+
+def _submission(intent: Intent) -> Submission:
+    return Submission(Local.name, place(intent.folder), intent.slug)
+
+
+def _desk(submission: Submission) -> Desk:
+    return Desk(runs_root() / submission.reference)
 
 
 def _is_held(lock: Path) -> bool:

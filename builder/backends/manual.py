@@ -7,6 +7,7 @@ from pathlib import Path
 
 from builder.backends import Intent, Limits, State, Status, Submission
 from builder.errors import IncompleteError
+from builder.runs import place, runs_root
 
 INSTRUCTIONS = """\
 1. carry {kernel} to a machine with the GPU, Python 3.10 or newer and torch
@@ -21,7 +22,7 @@ class Manual:
 
     def submit(self, intent: Intent) -> Submission:
         """Nothing to send: the kernel is on disk."""
-        return Submission(self.name, str(intent.folder.resolve()), intent.slug)
+        return Submission(self.name, place(intent.folder), intent.slug)
 
     def find(self, intent: Intent) -> Submission | None:
         """A kernel on disk is as good as accepted."""
@@ -31,7 +32,7 @@ class Manual:
         """Waiting for somebody; the message says what to do."""
         statuses = []
         for submission in submissions:
-            folder = Path(submission.reference)
+            folder = runs_root() / submission.reference
             told = INSTRUCTIONS.format(kernel=folder / "kernel.py", run=folder.parent.parent.name)
             imported = (folder / "log.raw").exists()
             statuses.append(Status(State.DONE) if imported else Status(State.QUEUED, told))

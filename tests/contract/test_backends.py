@@ -16,6 +16,7 @@ from builder.backends import Backend, Intent, State, Status, Submission
 from builder.backends.local import Local
 from builder.backends.manual import Manual
 from builder.errors import FerryError, InfrastructureError, UsageError
+from builder.runs import runs_root
 
 PROGRAM = """
 import sys
@@ -27,14 +28,14 @@ Path("result.txt").write_text("42")
 
 
 @pytest.fixture
-def intent(tmp_path: Path) -> Intent:
+def intent() -> Intent:
     """A part whose kernel is a small program."""
-    return make_intent(tmp_path, PROGRAM)
+    return make_intent(PROGRAM)
 
 
-def make_intent(folder: Path, program: str, timeout_s: float = 0.0) -> Intent:
+def make_intent(program: str, timeout_s: float = 0.0) -> Intent:
     """Put a kernel into a part's folder of its own."""
-    part = folder / "20261130-101112-abcdef" / "parts" / "1"
+    part = runs_root() / "20261130-101112-abcdef" / "parts" / "1"
     part.mkdir(parents=True)
     (part / "kernel.py").write_text(program, encoding="utf-8")
     return Intent("20261130-101112-abcdef", 1, "ferry-20261130-101112-abcdef-1", part, timeout_s=timeout_s)
@@ -133,28 +134,28 @@ def test_the_log_can_be_followed_while_it_grows(accepted: Submission) -> None:
 
 def test_stop_ends_the_program_and_says_so(accepted: Submission) -> None:
     """A stopped run is cancelled, and its program is gone."""
-    child = json.loads((Path(accepted.reference) / "local" / "started.json").read_text())["child"]
+    child = json.loads((runs_root() / accepted.reference / "local" / "started.json").read_text())["child"]
     Local().stop(accepted)
     assert over(Local(), accepted).state is State.CANCELLED
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
 
 
-def test_a_program_that_fails_is_failed_with_its_status(tmp_path: Path) -> None:
+def test_a_program_that_fails_is_failed_with_its_status() -> None:
     """The exit status of the kernel stands in the message."""
     backend = Local()
-    status = over(backend, backend.submit(make_intent(tmp_path, "raise SystemExit(7)")))
+    status = over(backend, backend.submit(make_intent("raise SystemExit(7)")))
     assert status.state is State.FAILED
     assert "status 7" in status.message
 
 
-def test_a_deadline_is_the_supervisors_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_is_the_supervisors_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that ignores its own limit is ended, with whatever it left running."""
     monkeypatch.setattr("builder.supervisor.GRACE_S", 0.5)
     from builder.supervisor import Desk, supervise
 
     script = "import subprocess, time\nsubprocess.Popen(['sleep', '600'])\ntime.sleep(600)"
-    desk = Desk(make_intent(tmp_path, script).folder)
+    desk = Desk(make_intent(script).folder)
     desk.lock.parent.mkdir()
     previous = signal.getsignal(signal.SIGTERM)
     try:
@@ -167,7 +168,7 @@ def test_a_deadline_is_the_supervisors_to_keep(tmp_path: Path, monkeypatch: pyte
 
 def test_a_killed_supervisor_is_lost_not_running(accepted: Submission) -> None:
     """A run whose supervisor was killed is never shown as running."""
-    started = json.loads((Path(accepted.reference) / "local" / "started.json").read_text())
+    started = json.loads((runs_root() / accepted.reference / "local" / "started.json").read_text())
     os.kill(started["pid"], signal.SIGKILL)
     assert over(Local(), accepted).state is State.LOST
     os.killpg(started["child"], signal.SIGKILL)
@@ -181,7 +182,7 @@ def test_a_supervisor_that_cannot_start_says_why(intent: Intent) -> None:
 
 def test_a_closed_terminal_does_not_end_the_run(accepted: Submission) -> None:
     """The supervisor is in a session of its own."""
-    pid = json.loads((Path(accepted.reference) / "local" / "started.json").read_text())["pid"]
+    pid = json.loads((runs_root() / accepted.reference / "local" / "started.json").read_text())["pid"]
     assert os.getsid(pid) != os.getsid(0)
 
 

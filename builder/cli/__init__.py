@@ -1,0 +1,84 @@
+"""The command line. One thin file a command, imported when it is used; its first line is its short help."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import click
+
+from builder.errors import Exit, FerryError
+
+_COMMANDS = {path.stem.rstrip("_"): path for path in sorted(Path(__file__).parent.glob("[a-z]*.py"))}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are files; help lists them from their first lines, without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"builder.cli.{_COMMANDS[cmd_name].stem}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands with their short help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _short_help(path)) for name, path in _COMMANDS.items()])
+
+
+def _short_help(path: Path) -> str:
+    with path.open(encoding="utf-8") as source:
+        return source.readline().strip().strip('"').rstrip(".")
+
+
+def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        click.echo(f"ferry {version('gpuferry')}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Print the version."
+)
+def ferry() -> None:
+    """Carry GPU code to a machine that has the GPU, and carry the measured results back.
+
+    \b
+    Start here:  ferry run                                  a small suite on this machine
+                 ferry run --suite official --shapes 1-5    the contest's shapes
+                 ferry COMMAND --help                       every command has an example
+    """
+
+
+def main() -> None:
+    """Run `ferry` and exit: ours in one sentence with a hint, anything unknown with its traceback."""
+    try:
+        code = ferry.main(prog_name="ferry", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = Exit.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        click.secho("interrupted", fg="red", err=True)
+        code = Exit.INTERRUPTED
+    except FerryError as error:
+        from builder.cli._output import show_error
+
+        code = show_error(error)
+    except Exception:  # noqa: BLE001 - the last resort: shown whole, with how to report it
+        import traceback
+
+        traceback.print_exc()
+        click.echo("\nThis is a fault of ferry's own. Please report it with the lines above.", err=True)
+        code = Exit.BUG
+    sys.exit(int(code or Exit.OK))

@@ -1,0 +1,57 @@
+"""Follow a run from the host: one line a finished case, and the right end for Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from builder import crossing, submission
+from builder.backends import Backend, Status
+from builder.cli._output import say
+from builder.clock import SystemClock
+from builder.log import LogReader
+from builder.runs import Run
+from builder.terminal import printable
+from harness.events import CaseDone, DamagedEventError, Plan, decode
+
+
+def follow(run: Run, backend: Backend, patience_s: float) -> None:
+    """Show the run's cases as they end, until every part is over.
+
+    Ctrl-C stops a local run, which lives on this machine only, and leaves any other alone.
+    """
+    clock = SystemClock()
+    try:
+        for part in run.parts():
+            accepted = submission.submit(run, part, backend)
+            if not patience_s:
+                _show(submission.follow(accepted, backend, clock))
+        crossing.wait(run, backend, clock, patience_s, _tell)
+    except KeyboardInterrupt:
+        if run.spec.backend != "local":
+            say(f"detached; the run goes on. Come back with: ferry pull {run.id}")
+            raise
+        for part in run.parts():
+            backend.stop(submission.submit(run, part, backend))
+        say(f"stopped. What was measured until now: ferry pull {run.id}")
+        raise
+
+
+def _show(blocks: Iterable[bytes]) -> None:
+    planned, ended = 0, 0
+    for line in LogReader(blocks).lines():
+        try:
+            event = decode(line.text)
+        except DamagedEventError:
+            continue  # the parse reports it; a progress line need not
+        if event is None:
+            continue
+        if isinstance(event.body, Plan):
+            planned = event.body.planned
+        if isinstance(event.body, CaseDone):
+            ended += 1
+            say(printable(f"{ended}/{planned} {event.body.case_id} {event.body.status}"))
+
+
+def _tell(status: Status) -> None:
+    if status.message:
+        say(printable(status.message))

@@ -1,0 +1,128 @@
+"""The options that run, push and build share, and the spec that they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from builder import config
+from builder.accelerators import choose_backend, default_accelerator
+from builder.errors import UsageError
+from builder.spec import RunSpec, Selection, plan
+from harness.shapes import parse_duration
+
+
+class Duration(click.ParamType[float]):
+    """`90s`, `9m`, `1.5h` or plain seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        try:
+            return parse_duration(str(value))
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+
+
+class ConfiguredCommand(click.Command):
+    """A command whose options also come from `FERRY_*` and from configuration files, in this order."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the configuration just before the command line is read."""
+        if not {"--help", "-h"} & set(args):
+            extra["default_map"] = config.load(
+                {parameter.name for parameter in self.params if parameter.name}
+            )
+        return super().make_context(info_name, args, parent, auto_envvar_prefix="FERRY", **extra)
+
+
+DURATION = Duration()
+PATH = click.Path(path_type=Path)
+
+option = click.option
+_OPTIONS = (
+    option("--suite", default="smoke", show_default=True, help="A named list of cases; see `ferry suites`."),
+    option("--shapes", help="Which of the suite's shapes, as 1,2,8-13."),
+    option("--route", "routes", multiple=True, help="A way to run the model; may be given several times."),
+    option("--levers", multiple=True, metavar="K=V", help="An environment variable LEVER_K for every case."),
+    option("--dtype", help="float32, float16 or bfloat16.  [default: float32]"),
+    option("--protocol", type=click.Choice(["official"]), default="official", help="How times are taken."),
+    option("--warmup", type=click.IntRange(min=0), help="Untimed calls a side."),
+    option("--repeats", type=click.IntRange(min=1), help="Timed calls a round and side."),
+    option("--rounds", type=click.IntRange(min=1), help="Rounds; the sides take turns in going first."),
+    option("--seeds", type=click.IntRange(min=1), default=1, help="Weight seeds that the gate runs over."),
+    option("--harness", type=PATH, help="Somebody's own harness, used byte for byte."),
+    option("--harness-args", default="", help="Options of the contest's script, as one quoted string."),
+    option("--model", type=PATH, help="Your model: a file or a package."),
+    option("--backend", help="Where to run; see `ferry backends`."),
+    option("--accelerator", default="", help="What hardware to ask for; see `ferry accelerators`."),
+    option("--allow-accelerator-mismatch", "allow_mismatch", is_flag=True, help="Run on whatever came."),
+    option("--devices", type=click.IntRange(min=0), default=0, help="Cards to use at most; 0 is all."),
+    option("--timeout", type=DURATION, default="0", help="The kernel's own limit, as 9m; 0 is none."),
+    option("--case-timeout", type=DURATION, default="30m", show_default=True, help="One case's limit."),
+    option("--as", "form", type=click.Choice(["notebook", "script"]), default="notebook", help="Its form."),
+    option("--name", default="", help="A name of your own for the run."),
+    option("--device-packages", multiple=True, help="Modules installed where the kernel runs."),
+)
+
+
+def spec_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the shared options to a command, which hands them on to `make_spec` as they are."""
+    for add in reversed(_OPTIONS):
+        command = add(command)
+    return command
+
+
+def make_spec(
+    *,
+    suite: str,
+    shapes: str | None,
+    routes: tuple[str, ...],
+    levers: tuple[str, ...],
+    dtype: str | None,
+    protocol: str,
+    warmup: int | None,
+    repeats: int | None,
+    rounds: int | None,
+    harness_args: str,
+    model: Path | None,
+    harness: Path | None,
+    backend: str | None,
+    accelerator: str,
+    **rest: Any,
+) -> RunSpec:
+    """Return the spec that the shared options add up to. UsageError for a word that is none."""
+    chosen = choose_backend(backend, accelerator)
+    for path, name in ((model, "--model"), (harness, "--harness")):
+        if path and not path.exists():
+            raise UsageError(f"{name}: there is nothing at {path}")
+    selection = Selection(
+        suite,
+        shapes,
+        routes,
+        levers,
+        dtype,
+        protocol,
+        warmup,
+        repeats,
+        rounds,
+        harness_args,
+        model is not None,
+    )
+    return RunSpec(
+        suite=suite,
+        cases=plan(selection),
+        backend=chosen,
+        accelerator=accelerator or default_accelerator(chosen),
+        model_path=str(model.resolve()) if model else "",
+        harness_path=str(harness.resolve()) if harness else "",
+        timeout_s=rest.pop("timeout"),
+        case_timeout_s=rest.pop("case_timeout"),
+        **rest,
+    )

@@ -1,0 +1,149 @@
+"""What people and programs are shown: tables, progress, errors, and the one JSON envelope."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import click
+
+from builder import results
+from builder.crossing import Outcome
+from builder.errors import Exit, FerryError
+from builder.results import Row
+from builder.stats import geomean
+from builder.terminal import printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+SCHEMA = "ferry/1"
+_TABLE_WIDTH = 120
+
+
+def say(text: str) -> None:
+    """Tell people something; to stderr when stdout is not a terminal, so that pipes stay clean."""
+    click.echo(text, err=not sys.stdout.isatty())
+
+
+def show_error(error: FerryError) -> Exit:
+    """Show one red sentence and its hint, or the envelope when `--json` was given; return the exit code."""
+    if "--json" in sys.argv:
+        click.echo(
+            envelope({"error": {"message": error.message, "hint": error.hint}}, exit_code=error.exit_code)
+        )
+    else:
+        click.secho(printable(error.message), fg="red", err=True)
+        if error.hint:
+            click.echo(f"hint: {printable(error.hint)}", err=True)
+    return error.exit_code
+
+
+def envelope(
+    content: Mapping[str, object] = MappingProxyType({}),
+    *,
+    run_id: str = "",
+    state: str = "",
+    exit_code: Exit = Exit.OK,
+    counts: dict[str, int] | None = None,
+    files: Sequence[Path] = (),
+) -> str:
+    """Return the JSON document of a command; `content` is its own: rows, error, or what it lists."""
+    document = {
+        "schema": SCHEMA,
+        "run_id": run_id,
+        "state": state,
+        "exit_code": int(exit_code),
+        "counts": counts or {},
+        "files": [str(path) for path in files],
+        **content,
+    }
+    return json.dumps(document, indent=2)
+
+
+def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
+    """Show a run's rows as a table, or as the envelope; return its exit code."""
+    records, rows = outcome.records, outcome.rows
+    if as_json:
+        cells = [{name: results.cell(getattr(row, name)) for name in results.COLUMNS} for row in rows]
+        text = envelope(
+            {"rows": cells, "problems": list(records.problems)},
+            run_id=records.run_id,
+            state=state,
+            exit_code=outcome.exit_code,
+            counts=results.counts(rows),
+            files=outcome.files,
+        )
+        click.echo(text)
+        return outcome.exit_code
+    _table(rows)
+    for problem in records.problems:
+        say(printable(f"note: {problem}"))
+    for path in outcome.files:
+        say(str(path))
+    return outcome.exit_code
+
+
+def _table(rows: Sequence[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("shape", "route", "dtype", "status"):
+        table.add_column(name, no_wrap=True)
+    for name in ("baseline ms", "ms", "speed-up", "95 %", "max abs", "gate share"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, _cells(row)[:3]), _status(row.status), *map(Text, _cells(row)[3:]))
+    console = Console(stderr=not sys.stdout.isatty(), highlight=False)
+    console.width = max(console.width, _TABLE_WIDTH)  # figures cut to fit would be wrong ones
+    console.print(table)
+    for row in rows:
+        if row.error:
+            console.print(printable(f"{row.case_id}: {row.error.strip().splitlines()[-1]}"), markup=False)
+    for line in _summary(rows):
+        say(printable(line))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    interval = f"{row.speedup_low:.2f}–{row.speedup_high:.2f}" if row.speedup_low and row.speedup_high else ""
+    route = row.route if row.route_ran in ("", row.route) else f"{row.route} → {row.route_ran}"
+    return (
+        row.shape,
+        route,
+        row.dtype,
+        _number(row.baseline_median_ms, ".4g"),
+        _number(row.median_ms, ".4g"),
+        _number(row.speedup, ".2f", "×"),
+        interval,
+        _number(row.max_abs, ".2g"),
+        _number(row.gate_share, ".2g"),
+    )
+
+
+def _status(status: str) -> Text:
+    from rich.text import Text
+
+    return Text(status, {"passed": "green", "infeasible": "yellow", "not_run": "yellow"}.get(status, "red"))
+
+
+def _number(value: float | None, form: str, unit: str = "") -> str:
+    return "" if value is None else f"{value:{form}}{unit}"
+
+
+def _summary(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the totals: what became of the cases, then each route's geomean, which are never blended."""
+    devices = " and ".join(sorted({row.device for row in rows if row.device})) or "no device"
+    yield f"{', '.join(f'{count} {status}' for status, count in results.counts(rows).items())} on {devices}"
+    for route, dtype in dict.fromkeys((row.route, row.dtype) for row in rows):
+        ours = [row for row in rows if (row.route, row.dtype) == (route, dtype)]
+        ratios = [row.speedup for row in ours if row.speedup]
+        floors = [row.noise_floor for row in ours if row.noise_floor is not None]
+        if ratios:
+            noise = f", noise floor up to {max(floors):.1%}" if floors else ""
+            yield f"{route} {dtype}: geomean {geomean(ratios):.3f}× over {len(ratios)} of {len(ours)}{noise}"

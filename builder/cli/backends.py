@@ -1,0 +1,12 @@
+"""The backends: the places a kernel can run."""
+
+from __future__ import annotations
+
+from builder import backends
+from builder.cli._listing import listing
+
+command = listing(
+    "backends",
+    "List the backends: the places a kernel can run.",
+    lambda: [{"backend": name} for name in backends.names()],
+)

@@ -1,0 +1,27 @@
+"""End a run where it runs; what it has measured stays."""
+
+from __future__ import annotations
+
+import click
+
+from builder import crossing, runs
+from builder.cli._output import say
+from builder.errors import Exit
+
+
+@click.command("stop")
+@click.argument("run", required=False)
+def command(run: str | None) -> Exit:
+    """End a run where it runs; without RUN the last unfinished one.
+
+    \b
+    Example:  ferry stop 20261130
+    """
+    found = runs.find(run)
+    backend = crossing.backend_of(found)
+    for part in found.parts():
+        accepted = found.submission(part)
+        if accepted:
+            backend.stop(accepted)
+    say(f"asked {found.spec.backend} to stop run {found.id}. What was measured: ferry pull {found.id}")
+    return Exit.OK

@@ -1,0 +1,141 @@
+"""The whole way of a run, one step after another, each redone from the file before it.
+
+push:   spec → bundle → kernel → rehearsal → run folder → submission
+pull:   (submission, if a kill came between) → wait → log and outputs → records → rows
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from builder import backends, results, runs, submission
+from builder.backends import Backend, State, Status
+from builder.build import write_build
+from builder.clock import Clock
+from builder.errors import Exit, UsageError
+from builder.records import Records, read_records
+from builder.rehearsal import rehearse
+from builder.results import Row
+from builder.runs import Run
+from builder.spec import RunSpec
+from harness.events import RunRef
+
+PART = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a pull or a parse came to."""
+
+    records: Records
+    rows: list[Row]
+    exit_code: Exit
+    files: list[Path]
+
+
+def push(spec: RunSpec, backend: Backend, rehearsal: bool, tell: Callable[[str], None]) -> Run:
+    """Build, rehearse and submit; return the run once the place has accepted it.
+
+    Raises RefusedHereError when nothing was sent, and what the backend raises when it said no.
+    """
+    commit, dirty = git_state()
+    spec = replace(
+        spec, run_id=runs.new_run_id(), created_at=runs.now_text(), git_commit=commit, git_dirty=dirty
+    )
+    with runs.create(spec) as draft:
+        write_build(spec, draft.part(PART), RunRef(spec.run_id, PART, commit, dirty))
+        if rehearsal and backend.limits().rehearse:
+            tell(rehearse(draft.part(PART) / "kernel.py").detail)
+    run = Run(runs.runs_root() / spec.run_id)
+    submission.submit(run, PART, backend)
+    return run
+
+
+def git_state() -> tuple[str, bool]:
+    """Return the commit of the checkout that the user is in and whether it has changes; empty outside one."""
+    try:
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        status = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "", False
+    return commit.stdout.strip(), bool(status.stdout.strip())
+
+
+def wait(run: Run, backend: Backend, clock: Clock, patience_s: float, tell: Callable[[Status], None]) -> None:
+    """Wait until every part is over. WaitExpiredError when `patience_s` (0: no limit) ends first."""
+    for part in run.parts():
+        submission.wait(run, part, backend, clock, patience_s, tell)
+
+
+def fetch(run: Run, backend: Backend) -> Status:
+    """Bring what is over and not here yet; return where the last part stands."""
+    for part in run.parts():
+        accepted = submission.submit(run, part, backend)
+        now = submission.status(run, part, accepted, backend)
+        if now.state.is_over:
+            submission.fetch(run, part, accepted, backend)
+    return now
+
+
+def parse(run: Run) -> Outcome:
+    """Make the CSVs of a run from its raw logs, as often as wanted; the same bytes each time."""
+    with run.lock("fetch"):
+        records = read_records(run.logs(), run.id, {PART: run.spec.cases})
+        paths = [run.folder / "results.csv", run.folder / "samples.csv"]
+        rows = results.write(records, *paths)
+        outcome = Outcome(records, rows, results.exit_code(records, rows), paths)
+        if run.state(0) != "parsed":
+            run.record("parsed")
+        return outcome
+
+
+def parse_logs(logs: Sequence[Path], target: Path | None) -> Outcome:
+    """Parse logs from anywhere; the CSV goes to `target` when one is given."""
+    records = read_records(logs)
+    rows = results.rows(records)
+    if target:
+        results.write(records, target)
+    return Outcome(records, rows, results.exit_code(records, rows), [target] if target else [])
+
+
+def import_log(run: Run, log: Path, outputs: Sequence[Path]) -> Outcome:
+    """Take in the log (and output files or folders) of a kernel that somebody carried by hand, and parse.
+
+    Raises UsageError when the log belongs to another run; nothing is copied then.
+    """
+    read_records([log], run.id)
+    folder = run.part(PART)
+    with run.lock("fetch"):
+        number = next(n for n in range(1, 10_000) if not (folder / _numbered("log", n, ".raw")).exists())
+        if outputs:
+            _copy_outputs(outputs, folder / _numbered("outputs", number, ""))
+        runs.atomic_write(folder / _numbered("log", number, ".raw"), log.read_bytes())
+    run.record(State.DONE, PART, f"imported {log.name}")
+    return parse(run)
+
+
+def _numbered(stem: str, number: int, suffix: str) -> str:
+    return f"{stem}{suffix}" if number == 1 else f"{stem}.{number}{suffix}"
+
+
+def _copy_outputs(outputs: Sequence[Path], target: Path) -> None:
+    draft = target.with_name(f".{target.name}.new")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    for source in outputs:
+        if source.is_dir():
+            shutil.copytree(source, draft, dirs_exist_ok=True)
+        elif source.exists():
+            shutil.copy2(source, draft)
+        else:
+            raise UsageError(f"there are no outputs at {source}")
+    draft.rename(target)
+
+
+def backend_of(run: Run) -> Backend:
+    """Return the backend that a run went to."""
+    return backends.load(run.spec.backend)

@@ -1,0 +1,120 @@
+"""Writes the generated blocks of README.md: `python -m tests.readme`. A test fails when one is stale.
+
+A block lies between `<!-- begin: NAME [ARGUMENT] -->` and `<!-- end -->`; a function here is named like it.
+"""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from math import exp, log
+from pathlib import Path
+
+import click
+
+from builder import cli, errors
+from builder.cli.run import command as run_command
+from builder.results import COLUMNS
+from harness.events import STATUSES
+from harness.shapes import SUITES
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PUBLISHED = ROOT / "runs" / "published"
+_BLOCK = re.compile(r"(<!-- begin: (\S+)(?: (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def commands(_: str) -> str:
+    """Every command with its short help."""
+    rows = [f"| `ferry {name}` | {cli._short_help(path)} |" for name, path in cli._COMMANDS.items()]
+    return "\n".join(["| command | does |", "|---|---|", *rows])
+
+
+def options(_: str) -> str:
+    """The options of `ferry run`."""
+    with click.Context(run_command, info_name="ferry run", max_content_width=100) as context:
+        return f"```\n{run_command.get_help(context)}\n```"
+
+
+def exit_codes(_: str) -> str:
+    """The exit codes, from the tree of errors."""
+    tree = inspect.cleandoc(errors.__doc__ or "").partition("\n\n")[2]
+    return f"```\n{tree}\n```"
+
+
+def suites(_: str) -> str:
+    """The suites."""
+    rows = [f"| `{suite.name}` | {len(suite.shapes)} | {suite.about} |" for suite in SUITES.values()]
+    return "\n".join(["| suite | shapes | what |", "|---|--:|---|", *rows])
+
+
+def columns(_: str) -> str:
+    """The columns of `results.csv` and the values of `status`."""
+    statuses = ", ".join(f"`{status}`" for status in STATUSES)
+    return f"`{', '.join(COLUMNS)}`\n\n`status` is one of {statuses}."
+
+
+def run(run_id: str) -> str:
+    """A published run's results as a table."""
+    with (PUBLISHED / run_id / "results.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    head = [
+        "| shape | B,S,D,H,F,L | dtype | status | baseline ms | ms | speed-up | 95 % | max abs | gate share |"
+    ]
+    head += ["|---|---|---|---|--:|--:|--:|---|--:|--:|"]
+    speedups = [float(row["speedup"]) for row in rows if row["speedup"]]
+    geomean = exp(sum(map(log, speedups)) / len(speedups))
+    total = f"Geomean {geomean:.3f}× over the {len(speedups)} of {len(rows)} rows that have a speed-up."
+    return "\n".join([*head, *map(_row, rows), "", total, "", _circumstances(rows[0], run_id)])
+
+
+def _row(row: dict[str, str]) -> str:
+    sizes = " ".join(row[name] for name in ("batch", "seq_len", "d_model", "heads", "ffn_dim", "layers"))
+    interval = f"{float(row['speedup_low']):.3f}–{float(row['speedup_high']):.3f}" if row["speedup"] else ""
+    ratio = f"{float(row['speedup']):.3f}×" if row["speedup"] else ""
+    times = [_short(row[name]) for name in ("baseline_median_ms", "median_ms")]
+    errors_ = [_short(row[name]) for name in ("max_abs", "gate_share")]
+    cells = [row["shape"], sizes, row["dtype"], row["status"], *times, ratio, interval, *errors_]
+    return f"| {' | '.join(cells)} |"
+
+
+def _short(cell: str) -> str:
+    return f"{float(cell):.3g}" if cell else ""
+
+
+def _circumstances(row: dict[str, str], run_id: str) -> str:
+    return (
+        f"{row['device']}, driver {row['driver']}, torch {row['torch']}, protocol `{row['protocol']}`, "
+        f"route `{row['route']}`, TF32 {row['tf32']}, {row['started_at']}; "
+        f"raw log and samples: [`runs/published/{run_id}`](runs/published/{run_id})."
+    )
+
+
+def bench(_: str) -> str:
+    """What gpuferry itself costs, as `make bench` measured it."""
+    return (PUBLISHED / "bench" / "bench.md").read_text(encoding="utf-8").strip()
+
+
+BLOCKS: dict[str, Callable[[str], str]] = {
+    "commands": commands,
+    "options": options,
+    "exit-codes": exit_codes,
+    "suites": suites,
+    "columns": columns,
+    "run": run,
+    "bench": bench,
+}
+
+
+def regenerated(text: str) -> str:
+    """Return the README's text with every block made anew."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{BLOCKS[found[2]](found[3] or '')}\n{found[4]}", text)
+
+
+if __name__ == "__main__":
+    before = README.read_text(encoding="utf-8")
+    README.write_text(regenerated(before), encoding="utf-8")
+    sys.exit(0)
