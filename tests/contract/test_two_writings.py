@@ -2,6 +2,9 @@
 
 import dataclasses
 import inspect
+import re
+import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -12,6 +15,11 @@ import harness.contract as ours
 import tests.harnesses.independent as theirs
 
 SIZES = (3, 11, 24, 3, 40, 2)
+QUICK = (
+    "--device cpu --batch-size 3 --seq-len 7 --d-model 12 --heads 3 --ffn-dim 20 --layers 2 --causal"
+    " --padding-ratio 0.5 --accuracy-trials 2 --warmup 1 --repeats 2 --benchmark-rounds 1"
+)
+MODELS = Path(__file__).parents[1] / "models"
 NAN, INF = float("nan"), float("inf")
 # Pairs of a reference and an output at the edges of the gate, under atol 0.002 and rtol 0.02.
 EDGES = [
@@ -100,3 +108,22 @@ def test_statistics_are_the_same(count: int) -> None:
         assert getattr(mine, name) == pytest.approx(getattr(other, name)), name
     for q in (0, 0.125, 0.5, 0.9, 1):
         assert ours.percentile(times, q) == pytest.approx(theirs.percentile(times, q)), q
+
+
+def test_printed_lines_are_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model_imports: None
+) -> None:
+    """Trial and summary lines are the same text, timing lines the same but for the times."""
+    monkeypatch.setattr(sys, "argv", ["independent.py", *QUICK.split()])
+    assert theirs.main() == 0
+    expected = protocol_lines(capsys.readouterr().out)
+    assert ours.main([*QUICK.split(), "--model", str(MODELS / "exact.py")]) == 0
+    assert protocol_lines(capsys.readouterr().out) == expected
+    assert len(expected) == 6
+
+
+def protocol_lines(printed: str) -> list[str]:
+    """The lines that the contract describes, with each measured time as N."""
+    kinds = ("trial ", "summary: ", "baseline : ", "optimized: ", "speedup  : ")
+    lines = [line for line in printed.splitlines() if line.startswith(kinds)]
+    return [re.sub(r"\d+\.\d{2,}", "N", line) for line in lines]

@@ -69,3 +69,10 @@ def test_installed_modules_are_the_wheels(python: Path, tmp_path: Path) -> None:
     code = "import builder, harness.events, model; print(builder.__file__, harness.__file__, model.__file__)"
     printed = away(python, tmp_path, "python", "-c", code).stdout
     assert printed.count(str(python.parents[1])) == 3
+
+
+def test_installed_command_says_its_version(python: Path, tmp_path: Path) -> None:
+    """`ferry --version` and `python -m builder --version` are the same program."""
+    printed = away(python, tmp_path, "ferry", "--version").stdout
+    assert printed.startswith("ferry ")
+    assert away(python, tmp_path, "python", "-m", "builder", "--version").stdout == printed
