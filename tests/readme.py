@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from builder import cli, errors
+from builder import errors, overview
 from builder.cli.run import command as run_command
 from builder.results import COLUMNS
 from harness.events import STATUSES
@@ -29,7 +29,7 @@ _BLOCK = re.compile(r"(<!-- begin: (\S+)(?: (\S+))? -->\n).*?(<!-- end -->)", re
 
 def commands(_: str) -> str:
     """Every command with its short help."""
-    rows = [f"| `ferry {name}` | {cli._short_help(path)} |" for name, path in cli._COMMANDS.items()]
+    rows = [f"| `ferry {name}` | {overview.short_help(path)} |" for name, path in overview.commands().items()]
     return "\n".join(["| command | does |", "|---|---|", *rows])
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import importlib
 import sys
-from pathlib import Path
 
 import click
 
 from builder.errors import Exit, FerryError
+from builder.overview import commands, overview
 
-_COMMANDS = {path.stem.rstrip("_"): path for path in sorted(Path(__file__).parent.glob("[a-z]*.py"))}
+_COMMANDS = commands()
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are files; help lists them from their first lines, without importing them."""
+    """A group whose commands are files, imported when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -28,15 +28,9 @@ class LazyGroup(click.Group):
         command: click.Command = module.command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands with their short help."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _short_help(path)) for name, path in _COMMANDS.items()])
-
-
-def _short_help(path: Path) -> str:
-    with path.open(encoding="utf-8") as source:
-        return source.readline().strip().strip('"').rstrip(".")
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the same text as the short cut in `builder.__main__`."""
+        formatter.write(overview())
 
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -52,13 +46,7 @@ def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Print the version."
 )
 def ferry() -> None:
-    """Carry GPU code to a machine that has the GPU, and carry the measured results back.
-
-    \b
-    Start here:  ferry run                                  a small suite on this machine
-                 ferry run --suite official --shapes 1-5    the contest's shapes
-                 ferry COMMAND --help                       every command has an example
-    """
+    """Carry GPU code to a machine that has the GPU, and carry the measured results back."""
 
 
 def main() -> None:
