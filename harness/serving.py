@@ -21,7 +21,7 @@ from harness.channel import Hello, Message, Problem, pack, unpack
 
 ERROR_CHARACTERS = 3000  # of a traceback; its end says most
 _PR_SET_PDEATHSIG = 1
-_HERE = str(Path(__file__).parent)
+_NOT_THE_AUTHORS = (str(Path(__file__).parent), "<frozen importlib", importlib.__file__)
 
 Answer = Callable[[Message], Message]
 
@@ -93,9 +93,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def _tail_of_traceback(error: BaseException) -> str:
-    """Format the traceback as the candidate's author would see it: without the frames of the harness."""
+    """Format the traceback as the candidate's author would see it: it begins in the author's own code."""
     shown = traceback.TracebackException.from_exception(error)
-    while len(shown.stack) > 1 and shown.stack[0].filename.startswith(_HERE):
+    while len(shown.stack) > 1 and shown.stack[0].filename.startswith(_NOT_THE_AUTHORS):
         del shown.stack[0]
     return "".join(shown.format()).strip()[-ERROR_CHARACTERS:]
 

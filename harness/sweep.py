@@ -103,7 +103,7 @@ class Sweep:
         except CaseFailureError as failure:
             self._introduce(as_seen(card))
             self._hopeless.append((card, failure))
-            self._outlet.emit(Note(f"{card.name} takes no case: {failure.error}"))
+            self._outlet.emit(Note(f"{card.name} takes no case: {failure.error.splitlines()[-1]}"))
         finally:
             station.close()
 

@@ -93,6 +93,7 @@ def test_traceback_is_the_candidates_own(log: Log) -> None:
     assert "HeadlessError: there are no heads" in error
     assert 'faulty/raises.py", line 19' in error
     assert "harness/" not in error
+    assert "faulty/__init__.py" in log.done[case("import_error").id].error.splitlines()[1]
 
 
 def test_gate_counts_all_trials_and_keeps_the_worst(log: Log) -> None:
