@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from builder.bundle import make_bundle
 from builder.errors import Exit, FerryError, UsageError
 from builder.for_script import new_folder, write_folder
+from builder.spec import RunSpec
 
 TESTS = Path(__file__).parents[1]
 INDEPENDENT = TESTS / "harnesses" / "independent.py"
@@ -103,6 +105,18 @@ def test_a_contest_script_takes_a_model_with_its_own_weight_copy(tmp_path: Path)
     assert done.stdout.startswith(f"model    : {tmp_path / 'out' / 'own_copy.py'} sha256=")
     assert "summary: PASS" in done.stdout and "max_abs=0 " not in done.stdout
     assert "speedup  :" in done.stdout
+
+
+def test_without_a_model_path_ours_goes_along(tmp_path: Path) -> None:
+    """gpuferry's own package stands alone beside a contest script; its hash is the one that a run records."""
+    names = write_folder(INDEPENDENT, tmp_path / "out", None)
+    assert "model/__init__.py" in names
+    assert not any("__pycache__" in name for name in names)
+    done = _run(tmp_path / "out", *TINY.split(), "--repeats=2", "--padding-ratio=0.5")
+    assert (done.returncode, done.stderr) == (0, "")
+    recorded = make_bundle(RunSpec("smoke", ())).model_sha256
+    assert done.stdout.startswith(f"model    : {tmp_path / 'out' / 'model'} sha256={recorded} ")
+    assert "summary: PASS" in done.stdout
 
 
 def test_an_empty_folder_is_filled(tmp_path: Path, script: Path, model: Path) -> None:
