@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -76,13 +77,36 @@ def plan(selection: Selection) -> tuple[Case, ...]:
     counts = _counts(suite, selection)
     harness_args = _harness_args(selection.harness_args)
     protocol = selection.protocol if counts == OFFICIAL_COUNTS else "short"
+    asked = _levers(selection.levers)
     cases = [
-        Case(shape, route, {**setting, **_levers(selection.levers)}, dtype, protocol, counts, harness_args)
-        for setting in _lever_settings(suite, selection)
-        for route in _routes(suite, selection)
-        for shape, dtype in _shapes_and_dtypes(suite, selection)
+        Case(shape, route, {**levers, **asked}, dtype, protocol, counts, harness_args)
+        for shape, route, levers, dtype in (*_product(suite, selection), *_extras(suite, selection))
     ]
     return tuple({case.id: case for case in cases}.values())
+
+
+Wanted = tuple[Shape, str, dict[str, str], str]  # shape, route, levers, dtype
+
+
+def _product(suite: Suite, selection: Selection) -> Iterator[Wanted]:
+    settings = ({},) if selection.own_model else suite.lever_settings
+    for levers in settings:
+        for route in _routes(suite, selection):
+            for shape in _shapes(suite, selection.shapes):
+                yield shape, route, levers, _dtype(selection)
+
+
+def _extras(suite: Suite, selection: Selection) -> Iterator[Wanted]:
+    """Yield the extra rows that the selection leaves in: a route or dtype asked for is the only one."""
+    keys = {shape.key: shape for shape in _shapes(suite, selection.shapes)}
+    for extra in suite.extras:
+        if extra.shape not in keys or (selection.dtype and selection.dtype != extra.dtype):
+            continue
+        if not extra.route:
+            for route in _routes(suite, selection):
+                yield keys[extra.shape], route, extra.levers, extra.dtype
+        elif not selection.own_model and extra.route in (selection.routes or [extra.route]):
+            yield keys[extra.shape], extra.route, extra.levers, extra.dtype
 
 
 def _counts(suite: Suite, selection: Selection) -> Counts:
@@ -100,10 +124,6 @@ def _harness_args(text: str) -> tuple[str, ...]:
         said = complaint.getvalue().strip().rpartition("error: ")[2] or str(problem)
         raise UsageError(f"--harness-args {text!r}: {said}") from None
     return args
-
-
-def _lever_settings(suite: Suite, selection: Selection) -> tuple[dict[str, str], ...]:
-    return ({},) if selection.own_model else suite.lever_settings
 
 
 def _levers(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -127,18 +147,11 @@ def _routes(suite: Suite, selection: Selection) -> tuple[str, ...]:
     return selection.routes or suite.routes
 
 
-def _shapes_and_dtypes(suite: Suite, selection: Selection) -> list[tuple[Shape, str]]:
+def _dtype(selection: Selection) -> str:
     dtype = selection.dtype or "float32"
     if dtype not in DTYPE_BYTES:
         raise UsageError(f"there is no dtype {dtype!r}", f"dtypes: {', '.join(DTYPE_BYTES)}")
-    shapes = _shapes(suite, selection.shapes)
-    extra = [
-        (shape, other)
-        for key, other in suite.dtype_rows
-        for shape in shapes
-        if shape.key == key and not selection.dtype
-    ]
-    return [(shape, dtype) for shape in shapes] + extra
+    return dtype
 
 
 def _shapes(suite: Suite, text: str | None) -> list[Shape]:

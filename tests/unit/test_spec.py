@@ -28,6 +28,16 @@ def test_shapes_are_picked_by_number_range_and_key() -> None:
     assert keys(Selection("official", shapes="1-3,s07,12")) == ["s01", "s02", "s03", "s07", "s12"]
 
 
+def test_the_smoke_suite_compiles_once() -> None:
+    """Two routes on every tiny shape, one compiled case, one in chunks; a route asked for is the only one."""
+    cases = plan(Selection("smoke"))
+    assert len(cases) == 12
+    assert [case.route for case in cases].count("compiled") == 1
+    assert [case.levers for case in cases if case.levers] == [{"LEVER_CHUNK": "3"}]
+    assert {case.route for case in plan(Selection("smoke", routes=("eager",)))} == {"eager"}
+    assert len(plan(Selection("smoke", own_model=True))) == 5
+
+
 def test_an_explicit_dtype_replaces_the_extra_row() -> None:
     """Asking for float16 gives 14 rows in float16 and no double of shape 14."""
     cases = plan(Selection("official", dtype="float16"))
