@@ -15,8 +15,9 @@ from pathlib import Path
 
 import click
 
-from builder import errors, overview
+from builder import errors
 from builder.cli.run import command as run_command
+from builder.overview import commands as commands_of_ferry
 from builder.results import COLUMNS
 from harness.events import STATUSES
 from harness.shapes import SUITES
@@ -29,7 +30,7 @@ _BLOCK = re.compile(r"(<!-- begin: (\S+)(?: (\S+))? -->\n).*?(<!-- end -->)", re
 
 def commands(_: str) -> str:
     """Every command with its short help."""
-    rows = [f"| `ferry {name}` | {overview.short_help(path)} |" for name, path in overview.commands().items()]
+    rows = [f"| `ferry {name}` | {short_help(path)} |" for name, path in commands_of_ferry().items()]
     return "\n".join(["| command | does |", "|---|---|", *rows])
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from builder import config
 from builder.accelerators import choose_backend, default_accelerator
 from builder.errors import UsageError
 from builder.spec import RunSpec, Selection, plan
-from harness.shapes import parse_duration
+from harness.shapes import Case, parse_duration
 
 
 class Duration(click.ParamType[float]):
@@ -115,9 +116,11 @@ def make_spec(
         harness_args,
         model is not None,
     )
+    cases = plan(selection)
+    _warn_of_unsent_levers(cases)
     return RunSpec(
         suite=suite,
-        cases=plan(selection),
+        cases=cases,
         backend=chosen,
         accelerator=accelerator or default_accelerator(chosen),
         model_path=str(model.resolve()) if model else "",
@@ -126,3 +129,10 @@ def make_spec(
         case_timeout_s=rest.pop("case_timeout"),
         **rest,
     )
+
+
+def _warn_of_unsent_levers(cases: Sequence[Case]) -> None:
+    """A lever in the shell changes nothing there: say so, since people tune with it here."""
+    sent = {name for case in cases for name in case.levers}
+    for name in sorted(name for name in os.environ if name.startswith("LEVER_") and name not in sent):
+        click.secho(f"warning: {name} is set in this shell and not sent; use --levers", fg="yellow", err=True)

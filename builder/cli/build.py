@@ -27,7 +27,7 @@ def command(output: Path, for_script: Path | None, as_json: bool, **options: Any
                ferry build --for-script torch_transformer_benchmark.py -o folder/
     """
     if for_script:
-        names = write_folder(for_script, output, options["model"])
+        names = write_folder(for_script, output, options["model"], options["device_packages"])
         files = [output / name for name in names]
         lines = [str(path) for path in files]
         content: dict[str, Any] = {}

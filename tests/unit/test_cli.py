@@ -144,6 +144,16 @@ def test_a_wrong_file_is_named(content: str, said: str, tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_lever_that_stays_behind_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lever set in the shell and not sent is named; one that is sent is not."""
+    monkeypatch.setenv("LEVER_QKV", "separate")
+    monkeypatch.setenv("LEVER_RESIDUAL", "new")
+    done = run_ferry("build", "-o", str(tmp_path / "kernel"), "--levers", "QKV=separate")
+    assert done.returncode == 0
+    assert "LEVER_RESIDUAL is set in this shell and not sent" in done.stderr
+    assert "LEVER_QKV is set" not in done.stderr
+
+
 def test_init_lays_down_a_model_that_builds(tmp_path: Path) -> None:
     """`ferry init` and `ferry build` need nothing in between, and init overwrites nothing."""
     assert run_ferry("init", "mine", cwd=tmp_path).returncode == 0
