@@ -18,6 +18,7 @@ import click
 from builder import errors
 from builder.cli.run import command as run_command
 from builder.overview import commands as commands_of_ferry
+from builder.overview import short_help
 from builder.results import COLUMNS
 from harness.events import STATUSES
 from harness.shapes import SUITES
