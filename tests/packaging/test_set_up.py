@@ -1,11 +1,14 @@
-"""`.ci/set-up`: one clear sentence when it cannot, nothing at all when there is nothing to do."""
+"""`make` and `.ci/set-up`: one clear sentence when they cannot, and no installing when there is no need."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.packaging.environments import make_environment
 
 ROOT = Path(__file__).parents[2]
 Result = subprocess.CompletedProcess[str]
@@ -98,3 +101,28 @@ def test_make_lists_its_goals(checkout: Path) -> None:
     listed = subprocess.run(["make"], cwd=checkout, capture_output=True, text=True, check=True).stdout
     goals = [line.split()[1] for line in listed.splitlines()]
     assert goals == ["help", "run", "test", "test-all", "check", "bench", "docs", "clean"]
+
+
+def test_make_run_works_twice_from_a_path_with_spaces(checkout: Path, tmp_path: Path) -> None:
+    """Once set up, `make run` prints the table, and does so again; neither calls the installer."""
+    for room in ("builder", "harness", "model", "templates"):
+        shutil.copytree(ROOT / room, checkout / room)
+    make_environment(checkout / ".venv")
+    requirements = (checkout / "pyproject.toml").read_bytes() + (
+        checkout / "tests/constraints.txt"
+    ).read_bytes()
+    stamp = subprocess.run(["cksum"], input=requirements, capture_output=True, check=True).stdout
+    (checkout / ".venv" / "installed-torch").write_bytes(stamp)
+    env = {"FERRY_SHAPES": "t01", "FERRY_ROUTES": "eager", "FERRY_RUNS": str(tmp_path / "runs")}
+    for _ in range(2):
+        done = subprocess.run(
+            ["make", "run"],
+            cwd=checkout,
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "Installing" not in done.stderr
+        assert "1 passed on cpu" in done.stdout + done.stderr
+    assert len(list((tmp_path / "runs").glob("*/results.csv"))) == 2

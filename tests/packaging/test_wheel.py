@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.packaging.environments import make_environment
 
 ROOT = Path(__file__).parents[2]
 TRAVELLERS = ("builder", "harness", "model", "templates")
@@ -25,19 +26,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of a new environment that holds the wheel, and sees the packages it depends on.
-
-    These come from this interpreter's own environment by a path file, so no network is needed. A path file
-    inside a folder that was added by one is not read: an editable gpuferry there stays out of sight.
-    """
-    home = tmp_path_factory.mktemp("away from home") / "venv"
-    venv.create(home, symlinks=True, with_pip=False)
-    (site,) = home.glob("lib/python*/site-packages")
-    interpreter = home / "bin" / "python"
+    """The interpreter of a new environment that holds the wheel and sees what it depends on."""
+    interpreter = make_environment(tmp_path_factory.mktemp("away from home") / "venv")
     install = [sys.executable, "-m", "pip", "--python", str(interpreter), "install"]
     subprocess.run([*install, "--no-deps", "--no-index", str(wheel)], check=True, capture_output=True)
-    packages = [path for path in sys.path if Path(path).name == "site-packages"]
-    (site / "dependencies.pth").write_text("".join(f"{path}\n" for path in packages))
     return interpreter
 
 
@@ -76,3 +68,14 @@ def test_installed_command_says_its_version(python: Path, tmp_path: Path) -> Non
     printed = away(python, tmp_path, "ferry", "--version").stdout
     assert printed.startswith("ferry ")
     assert away(python, tmp_path, "python", "-m", "builder", "--version").stdout == printed
+
+
+def test_installed_command_builds_and_runs_a_kernel(python: Path, tmp_path: Path) -> None:
+    """Away from the checkout `ferry build` writes a kernel that runs there and passes its case."""
+    choice = ("--suite", "smoke", "--shapes", "t01", "--route", "eager")
+    away(python, tmp_path, "ferry", "build", *choice, "-o", "kernel")
+    assert {"kernel.py", "kernel.ipynb", "bundle.json"} <= {path.name for path in tmp_path.glob("kernel/*")}
+    away(python, tmp_path, "python", "kernel/kernel.py")
+    away(python, tmp_path, "ferry", "parse", "ferry-events.jsonl", "-o", "results.csv")
+    header, row = (tmp_path / "results.csv").read_text().splitlines()
+    assert dict(zip(header.split(","), row.split(","), strict=False))["status"] == "passed"
