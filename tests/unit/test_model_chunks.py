@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,7 @@ def test_a_plan_fits(batch: int, row_bytes: int, output_bytes: int, free: int) -
     assert rows - (batch - (chunks - 1) * rows) < chunks
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_free_memory_is_the_system_s_figure() -> None:
     """On a CPU it is MemAvailable: more than nothing, no more than there is."""
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())

@@ -129,6 +129,7 @@ print((run(model, x) - expected).abs().max().item() < 1e-5, model.chunk_rows)
 """
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and needs RLIMIT_AS to be kept")
 def test_a_real_memory_limit_halves_the_chunk() -> None:
     """Where the system grants 96 MiB more, eight rows with 19 MB of scores each run in smaller chunks."""
     done = subprocess.run(
