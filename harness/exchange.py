@@ -32,9 +32,11 @@ class Exchange:
             self._lock = _locked(Path(folder))
 
     def clear(self) -> None:
-        """Remove what a case has left."""
-        for file in (file for folder in self.folders for file in Path(folder).iterdir()):
-            file.unlink(missing_ok=True)
+        """Remove what a case has left; a candidate may have removed it, too."""
+        for folder in self.folders:
+            with contextlib.suppress(OSError):
+                for file in Path(folder).iterdir():
+                    file.unlink()
 
     def close(self) -> None:
         """Remove the folders."""

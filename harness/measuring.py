@@ -18,6 +18,8 @@ from harness.drawing import Drawn, describe, draw, free_memory, take_device
 from harness.events import SAMPLES_PER_EVENT, Samples, pack_ns
 from harness.timing import SEED_OFFSET
 
+NOTE_CHARACTERS = 1000
+
 
 @dataclass
 class Built:
@@ -105,7 +107,7 @@ class Desk:
         self._facts = replace(
             self._facts,
             route_ran=str(getattr(model, "route_ran", None) or ""),
-            route_note=str(getattr(model, "route_note", None) or ""),
+            route_note=str(getattr(model, "route_note", None) or "")[:NOTE_CHARACTERS],
             compile_s=self._facts.compile_s if compile_s is None else float(compile_s),
             tf32=observing.tf32_text(self._device, before, after),
             flags=flags,

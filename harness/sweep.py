@@ -10,7 +10,18 @@ from pathlib import Path
 
 from harness.cards import Card
 from harness.carried import Carried
-from harness.events import CaseDone, Device, End, Note, Order, Plan, Planned, Samples, Started
+from harness.events import (
+    FINAL_STATUSES,
+    CaseDone,
+    Device,
+    End,
+    Note,
+    Order,
+    Plan,
+    Planned,
+    Samples,
+    Started,
+)
 from harness.limits import WORDS, CaseFailureError, Limits
 from harness.outlet import Outlet
 from harness.shapes import Case
@@ -73,11 +84,11 @@ class Sweep:
         for thread in threads:
             thread.start()
         self._await(threads)
-        if reason := self._limits.reason():
-            return reason
-        if self._hopeless and len(self._hopeless) == len(threads):
+        reason = self._limits.reason()
+        if not reason and self._hopeless and len(self._hopeless) == len(threads):
             self._give_up_waiting()
-        return "complete" if len(self._statuses) == len(self._order.cases) else "driver_error"
+        ended = [case for case in self._order.cases if self._statuses.get(case.id) in FINAL_STATUSES]
+        return "complete" if len(ended) == len(self._order.cases) else reason or "driver_error"
 
     def close(self, reason: str) -> None:
         """Say of every case without an end that it was not run, and why; then end the attempt."""

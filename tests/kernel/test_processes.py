@@ -104,23 +104,38 @@ def test_forged_events_do_not_decode(log: Log) -> None:
     assert all(line.startswith("cpu| ") for line in log.chatter)
 
 
-def test_somebody_elses_harness_gates_and_times(tmp_path: Path) -> None:
-    """With a harness of somebody's own, its comparison and its timer are what is used."""
-    kernel, asked = unpack(tmp_path), case("sound")
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """One run with a harness of somebody's own, whose comparison ends the judge for a batch of two."""
+    kernel = unpack(tmp_path_factory.mktemp("foreign"))
     script = kernel.root / "torch_transformer_benchmark.py"
     script.write_text(
         script.read_text().replace('if __name__ == "__main__":', "if False:")
         + "\n\n_compare = compare_outputs\n"
-        "def compare_outputs(*args):\n"
-        "    return _compare(*args)._replace(max_abs_error=0.125)\n"
+        "def compare_outputs(reference, *args):\n"
+        "    if len(reference) == 2:\n"
+        "        import os\n"
+        "        os._exit(9)\n"
+        "    return _compare(reference, *args)._replace(max_abs_error=0.125)\n"
         "def benchmark_once(model, x, valid_mask, iterations, device):\n"
         "    return [1.5] * iterations\n"
     )
-    log = kernel.run(order(asked, own_harness=True))
-    done = log.done[asked.id]
+    return kernel.run(order(case("sound", "t01"), case("sound"), own_harness=True))
+
+
+def test_somebody_elses_harness_gates_and_times(foreign: Log) -> None:
+    """With a harness of somebody's own, its comparison and its timer are what is used."""
+    done = foreign.done[case("sound").id]
     assert done.gate is not None, done.error
     assert (done.status, done.gate.max_abs) == ("passed", 0.125)
-    assert {ns for part in log.samples(asked) for ns in part.values} == {1_500_000}
+    assert {ns for part in foreign.samples(case("sound")) for ns in part.values} == {1_500_000}
+
+
+def test_dead_judge_costs_one_case(foreign: Log) -> None:
+    """A judge that dies costs the case, which says so, and the next case has a new one."""
+    done = foreign.done[case("sound", "t01").id]
+    assert (done.status, done.error_kind) == ("error", "judge:exit 9")
+    assert done.error == "the judge left with exit code 9"
 
 
 def test_seeds_and_settings_reach_both_processes(kernel: Kernel) -> None:
