@@ -33,14 +33,18 @@ class Rehearsal:
     detail: str
 
 
+def has_torch(python: str) -> bool:
+    """Whether an interpreter can find torch; it is not imported. OSError when there is no such program."""
+    return subprocess.run([python, "-c", _HAS_TORCH], stdin=subprocess.DEVNULL, check=False).returncode == 0
+
+
 def rehearse(kernel_py: Path, python: str = sys.executable, limit_s: float = 10.0) -> Rehearsal:
     """Run `kernel.py --rehearse` in a temporary folder, for at most `limit_s` seconds.
 
     Raises RefusedHereError with the tail of the failing case's error, or of the output when no case failed.
     """
     with tempfile.TemporaryDirectory(prefix="ferry-rehearsal-") as folder:
-        has_torch = _run([python, "-c", _HAS_TORCH], Path(folder), limit_s)[0] == 0
-        argument = "--rehearse" if has_torch else "--check"
+        argument = "--rehearse" if has_torch(python) else "--check"
         code, output = _run([python, str(kernel_py.resolve()), argument], Path(folder), limit_s)
     if code is None:
         return Rehearsal(

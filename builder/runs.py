@@ -140,8 +140,8 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        """Whether its rows have been written after everything had come back."""
-        return self.state(0) == "parsed"
+        """Whether nothing more is to come: its rows have been written, or no place took it."""
+        return self.state(0) == "parsed" or all(self.state(part) == "refused" for part in self.parts())
 
     @contextlib.contextmanager
     def lock(self, name: str = "journal") -> Iterator[None]:

@@ -22,7 +22,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from builder.backends import Intent, Limits, State, Status, Submission
-from builder.errors import InfrastructureError
+from builder.errors import InfrastructureError, RefusedHereError
+from builder.rehearsal import has_torch
 from builder.runs import place, runs_root
 from builder.supervisor import Desk
 
@@ -38,7 +39,11 @@ class Local:
         self.python = python or os.environ.get("FERRY_PYTHON") or sys.executable
 
     def submit(self, intent: Intent) -> Submission:
-        """Start the supervisor, unless it is there already, and return once the kernel runs."""
+        """Start the supervisor, unless it is there already, and return once the kernel runs.
+
+        Raises RefusedHereError when the interpreter has no torch, InfrastructureError when it cannot start.
+        """
+        self._refuse_without_torch()
         desk = Desk(intent.folder.resolve())
         desk.lock.parent.mkdir(exist_ok=True)
         home = str(Path(__file__).parent.parent.parent)
@@ -61,6 +66,19 @@ class Local:
                     f"the local run did not start: {''.join(tail) or 'no reason given'}", f"see {complaints}"
                 )
         return _submission(intent)
+
+    def _refuse_without_torch(self) -> None:
+        try:
+            found = has_torch(self.python)
+        except OSError as problem:
+            raise InfrastructureError(
+                f"the local run did not start: {problem}", "see FERRY_PYTHON"
+            ) from problem
+        if not found:
+            raise RefusedHereError(
+                f"{self.python} has no torch, so no case can run on this machine",
+                "pip install 'gpuferry[torch]', or let FERRY_PYTHON name an interpreter that has it",
+            )
 
     def find(self, intent: Intent) -> Submission | None:
         """A supervisor that has started, or is about to, was accepted."""

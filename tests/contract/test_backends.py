@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from builder import backends
 from builder.backends import Backend, Intent, State, Status, Submission
 from builder.backends.local import Local
 from builder.backends.manual import Manual
-from builder.errors import FerryError, InfrastructureError, UsageError
+from builder.errors import FerryError, InfrastructureError, RefusedHereError, UsageError
 from builder.runs import runs_root
 
 PROGRAM = """
@@ -178,6 +179,17 @@ def test_a_supervisor_that_cannot_start_says_why(intent: Intent) -> None:
     """An interpreter that does not exist is one sentence, not a hang."""
     with pytest.raises(InfrastructureError, match="no-such-python"):
         Local("no-such-python").submit(intent)
+
+
+def test_an_interpreter_without_torch_is_refused(intent: Intent, tmp_path: Path) -> None:
+    """What cannot run here is one sentence with the way out, before anything starts."""
+    python = tmp_path / "bare-python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # no site-packages
+    python.chmod(0o755)
+    with pytest.raises(RefusedHereError, match="has no torch") as caught:
+        Local(str(python)).submit(intent)
+    assert "gpuferry[torch]" in caught.value.hint
+    assert not (intent.folder / "local" / "started.json").exists()
 
 
 def test_a_closed_terminal_does_not_end_the_run(accepted: Submission) -> None:
