@@ -49,10 +49,11 @@ class Forward:
 
 @dataclass(frozen=True)
 class Check:
-    """To the judge: gate the output that lies at `path` for the same input. Answer: Figures."""
+    """To the judge: gate the output at `path`, in its dtype, for the same input. Answer: Figures."""
 
     input_seed: int
     path: str
+    dtype: str
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Output:
-    """Where the candidate's output lies: [B,S,D] in the case's dtype, raw."""
+    """Where the candidate's output lies: [B,S,D], raw, in the dtype that the candidate chose."""
 
     path: str
+    dtype: str
     facts: Facts
 
 

@@ -34,8 +34,8 @@ class Desk:
                 self._drawn = None
                 self._drawn = draw(self._contract, case, seed, self._device)
                 self._drawn.placed(self._drawn.baseline)
-            case Check(input_seed=seed, path=path):
-                return self._check(seed, Path(path))
+            case Check(input_seed=seed, path=path, dtype=dtype):
+                return self._check(seed, Path(path), getattr(torch, dtype))
             case Rest():
                 self._drawn = None
                 gc.collect()
@@ -44,20 +44,20 @@ class Desk:
                 raise TypeError(f"the judge has no answer to {type(request).__name__}")
         return Done()
 
-    def _check(self, seed: int, path: Path) -> Figures:
+    def _check(self, seed: int, path: Path, dtype: torch.dtype) -> Figures:
         drawn = self._drawn
         assert drawn is not None
         try:
             with torch.inference_mode():
-                return self._figures(drawn, seed, path)
+                return self._figures(drawn, seed, path, dtype)
         finally:
             path.unlink(missing_ok=True)
             free_memory(self._device)
 
-    def _figures(self, drawn: Drawn, seed: int, path: Path) -> Figures:
+    def _figures(self, drawn: Drawn, seed: int, path: Path, dtype: torch.dtype) -> Figures:
         x, mask = drawn.inputs(seed)
         reference = drawn.baseline(x, mask)
-        raw = torch.from_file(str(path), shared=True, size=x.numel(), dtype=x.dtype)
+        raw = torch.from_file(str(path), shared=True, size=x.numel(), dtype=dtype)
         output = raw.view(x.shape).to(drawn.device)
         tolerances = (drawn.settings.rtol, drawn.settings.atol)
         result = drawn.contract.compare_outputs(reference, output, *tolerances)

@@ -88,14 +88,15 @@ class Desk:
             observing.synchronize(self._device)
             seconds = time.perf_counter() - begin
             path = observing.hand_over(observing.checked(output, x), request.folders)
+            dtype = observing.dtype_name(output)
         first = seconds if self._facts.first_call_s is None else self._facts.first_call_s
-        self._facts = replace(
-            self._facts, first_call_s=first, peak_mem_mib=observing.peak_memory_mib(self._device)
-        )
+        flags = self._facts.flags | ({"output_dtype": dtype} if output.dtype != x.dtype else {})
+        peak = observing.peak_memory_mib(self._device)
+        self._facts = replace(self._facts, first_call_s=first, peak_mem_mib=peak, flags=flags)
         self._ask_candidate(built)
         del output, x, mask
         free_memory(self._device)
-        return Output(path, self._facts)
+        return Output(path, dtype, self._facts)
 
     def _ask_candidate(self, built: Built) -> None:
         """Take what the candidate says about itself, and what it did to the global flags."""

@@ -126,7 +126,7 @@ class Station:
                 output = self._worker.ask(Forward(seed, self._exchange.folders), Output, watch)
                 self._learn(output.facts)
                 self._check_route(case)
-                figures.append(self._judge.ask(Check(seed, output.path), Figures, watch))
+                figures.append(self._judge.ask(Check(seed, output.path, output.dtype), Figures, watch))
                 input_seeds.append(seed)
         self._judge.ask(Rest(), Done, watch)
         gate = gate_of(figures, weight_seeds, sorted(input_seeds))

@@ -25,11 +25,11 @@ MORE_FAULTS = {
     "exits_hard": ("error", "exit 3", "left with exit code 3"),
     "exits_softly": ("error", "SystemExit", "sys.exit(0)"),
     "no_tensor": ("error", "not_a_tensor", "returned list, not a tensor"),
-    "wrong_dtype": ("failed_gate", "wrong_dtype", "float16, not float32"),
 }
 SOUND = [case(), case("sound", route="eager"), case("sound", "t03")]
 LOST = case("other_route", route="sdpa")
 PECULIAR = case("peculiar")
+HALF = case("wrong_dtype")
 FORKING = case("forks_and_returns")
 
 
@@ -44,7 +44,7 @@ def log(kernel: Kernel) -> Log:
 @pytest.fixture(scope="module")
 def more(tmp_path_factory: pytest.TempPathFactory) -> Log:
     """One run over further faults."""
-    cases = [*(case(fault) for fault in MORE_FAULTS), FORKING]
+    cases = [*(case(fault) for fault in MORE_FAULTS), HALF, FORKING]
     return unpack(tmp_path_factory.mktemp("more")).run(order(*cases))
 
 
@@ -61,6 +61,14 @@ def check_told(log: Log, fault: str, status: str, kind: str, words: str) -> None
 def test_fault_is_told(log: Log, fault: str) -> None:
     """Each fault costs its own case and says what it was."""
     check_told(log, fault, *FAULTS[fault])
+
+
+@pytest.mark.slow
+def test_another_dtype_is_gated_and_named(more: Log) -> None:
+    """An output in float16 is judged as the contest judges it, and its row says so."""
+    done = more.done[HALF.id]
+    assert (done.status, done.flags["output_dtype"]) == ("passed", "float16")
+    assert done.gate is not None and 0 < done.gate.max_abs < 0.002
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ CASE = Case(SHAPES["t01"], levers={"LEVER_X": "1"}, route="sdpa")
 MESSAGES: list[Message] = [
     Build(CASE, 1234),
     Ready(Device(-1, "cpu")),
-    Output("/there", Facts(route_ran="sdpa", aliases_output=None, flags={"a": "b"})),
+    Output("/there", "float16", Facts(route_ran="sdpa", aliases_output=None, flags={"a": "b"})),
     Figures(False, 1, 2, math.inf, 0.5, math.inf),
     Timed((Samples("id", "baseline", 0, 0, pack_ns([1, 2**40])),), Facts(peak_mem_mib=1.5)),
     Problem("error", "ValueError", "two\nlines, ünïcode"),
