@@ -53,10 +53,13 @@ def dtype_name(tensor: Tensor) -> str:
 
 
 def hand_over(output: Tensor, folders: Sequence[str]) -> str:
-    """Write the output's elements to a file in the first folder with room for it; return the file's path."""
+    """Write the output's elements to a file in the first folder with room for it; return the file's path.
+
+    The file is this process's own: a child that the candidate forked would write over it otherwise.
+    """
     size = output.numel() * output.element_size()
     for folder in folders:
-        path = Path(folder) / "output.bin"
+        path = Path(folder) / f"output-{os.getpid()}.bin"
         if shutil.disk_usage(folder).free > size and _reserved(path, size):
             shared = torch.from_file(str(path), shared=True, size=output.numel(), dtype=output.dtype)
             shared.view(output.shape).copy_(output)

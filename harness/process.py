@@ -183,10 +183,25 @@ class Child:
         return failure
 
 
+def interpreter() -> str:
+    """Return this interpreter's path, by a link when its environment's path has a space in it.
+
+    The commands by which torch.compile builds C++ break at spaces in the path of torch.
+    """
+    home, program = Path(sys.prefix), Path(sys.executable)
+    if " " not in str(home) or not program.is_relative_to(home):
+        return str(program)
+    link = ROOT / "scratch" / "python"
+    link.parent.mkdir(exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        link.symlink_to(home)
+    return str(link / program.relative_to(home))
+
+
 def _start(name: str, requests: int, replies: int, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [
-            *(sys.executable, "-u", "-X", "faulthandler", "-W", _SILENT, "-m", f"harness.{name}"),
+            *(interpreter(), "-u", "-X", "faulthandler", "-W", _SILENT, "-m", f"harness.{name}"),
             *(str(requests), str(replies), str(Path.cwd())),
         ],
         cwd=ROOT,

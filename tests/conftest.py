@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 # Names that steer gpuferry, its vendors' clients, or how text is coloured; a test that needs one sets it.
-SCRUBBED = ("FERRY_", "_FERRY_", "LEVER_", "KAGGLE_", "SLURM_", "SBATCH_", "NO_COLOR", "FORCE_COLOR")
+SCRUBBED = ("MAKE", "FERRY_", "_FERRY_", "LEVER_", "KAGGLE_", "SLURM_", "SBATCH_", "NO_COLOR", "FORCE_COLOR")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "FERRY_RUNS")
 IN_PLAY = ("gpuferry", "torch", "click", "rich", "jinja2", "msgspec", "nbformat", "nbclient", "kaggle")

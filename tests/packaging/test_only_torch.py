@@ -13,9 +13,11 @@ from tests.packaging.environments import make_torch_environment
 
 
 def test_a_kernel_gives_the_same_events_with_torch_alone(tmp_path: Path) -> None:
-    """Two routes in an environment that holds only torch: the events are those of a full one."""
-    write_build(RunSpec("smoke", plan(Selection(shapes="3", routes=("eager", "sdpa")))), tmp_path / "kernel")
-    alone = make_torch_environment(tmp_path / "venv")
+    """In an environment that holds only torch, at a path with a space: the events are those of a full one."""
+    write_build(
+        RunSpec("smoke", plan(Selection(shapes="3", routes=("sdpa", "compiled")))), tmp_path / "kernel"
+    )
+    alone = make_torch_environment(tmp_path / "a venv")
     listed = subprocess.run([alone, "-c", "import click"], capture_output=True, check=False)
     assert listed.returncode != 0, "the environment holds more than torch"
     logs: list[list[tuple[object, ...]]] = []

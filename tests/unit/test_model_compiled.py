@@ -34,8 +34,11 @@ for batch, seq_len, kind in eval(sys.argv[1]):
 
 def forwards(tmp_path: Path, shapes: list[tuple[int, int, str]], **environment: str) -> list[list[str]]:
     """What a compiled model reports after each forward, in a process with an empty compile cache."""
+    home = tmp_path / "python"  # a path without spaces, which the compiler's command lines do not survive
+    home.symlink_to(sys.prefix)
+    python = home / Path(sys.executable).relative_to(sys.prefix)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORWARDS, repr(shapes)],
+        [python, "-W", "ignore", "-c", FORWARDS, repr(shapes)],
         cwd=PROJECT,
         env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), **environment},
         capture_output=True,
