@@ -135,6 +135,10 @@ def _assembled(parts: list[Samples], expected: int) -> dict[str, Rounds]:
             values.extend(part.values)
         except DamagedEventError as problem:
             raise MissingError(str(problem)) from problem
+        if not values or not all(values):
+            raise MissingError(
+                f"its {part.side} samples of round {part.round} are none, or have a time of 0 ns"
+            )
     found = sum(map(len, rounds.values()))
     if found != expected:
         raise MissingError(f"{found} of its {expected} samples are in the log")

@@ -165,7 +165,7 @@ def _more(count: int, of_what: str) -> list[str]:
 def _chosen(run_id: str, runs: Sequence[str]) -> str:
     met = printable(", ".join(runs))
     if not run_id and len(runs) > 1:
-        raise UsageError(f"the logs are of {len(runs)} runs: {met}", "say the id of the one you mean")
+        raise UsageError(f"the logs are of {len(runs)} runs: {met}", "give the logs of one run at a time")
     if run_id and runs and run_id not in runs:
         raise UsageError(f"the logs are not of run {run_id} but of {met}", "give the logs of that run")
     return run_id or (runs[0] if runs else "")

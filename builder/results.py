@@ -13,6 +13,7 @@ from builder import stats
 from builder.errors import Exit, worst
 from builder.records import CaseRecord, Records
 from builder.runs import atomic_write
+from builder.terminal import printable
 from harness.events import CaseDone, Device, Gate, Plan
 from harness.shapes import Case, parse_settings
 
@@ -145,7 +146,10 @@ def _said(done: CaseDone | None, record: CaseRecord) -> dict[str, Any]:
 def _gate(gate: Gate | None, case: Case) -> dict[str, Any]:
     if gate is None:
         return {}
-    atol = parse_settings(case.harness_args).atol
+    try:
+        atol = parse_settings(case.harness_args).atol
+    except ValueError:  # of another version of gpuferry, perhaps
+        return vars(gate)
     return {**vars(gate), "margin": atol / gate.max_abs if gate.max_abs else float("inf")}
 
 
@@ -192,7 +196,7 @@ def _timing(record: CaseRecord) -> Timing | None:
 
 
 def cell(value: object) -> str:
-    """Return a value as a CSV cell: numbers with 6 significant digits, unset as empty."""
+    """Return a value as a CSV cell: numbers with 6 significant digits, unset as empty, texts printable."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -200,10 +204,10 @@ def cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, dict):
-        return ";".join(f"{name}={item}" for name, item in value.items())
+        value = ";".join(f"{name}={item}" for name, item in value.items())
     if isinstance(value, tuple):
-        return " ".join(map(str, value))
-    return str(value)
+        value = " ".join(map(str, value))
+    return printable(str(value))
 
 
 def results_csv(table: Sequence[Row]) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -30,7 +29,6 @@ class RunSpec:
     git_dirty: bool = False
     name: str = ""
     backend: str = "local"
-    profile: str = ""
     accelerator: str = ""
     allow_mismatch: bool = False
     devices: int = 0
@@ -85,6 +83,8 @@ def plan(selection: Selection) -> tuple[Case, ...]:
     return tuple({case.id: case for case in cases}.values())
 
 
+_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+
 Wanted = tuple[Shape, str, dict[str, str], str]  # shape, route, levers, dtype
 
 
@@ -115,36 +115,48 @@ def _counts(suite: Suite, selection: Selection) -> Counts:
 
 
 def _harness_args(text: str) -> tuple[str, ...]:
-    complaint = io.StringIO()
     try:
         args = tuple(shlex.split(text))
-        with contextlib.redirect_stderr(complaint):
-            parse_settings(args)
-    except (SystemExit, ValueError) as problem:
-        said = complaint.getvalue().strip().rpartition("error: ")[2] or str(problem)
-        raise UsageError(f"--harness-args {text!r}: {said}") from None
+        parse_settings(args)
+    except ValueError as problem:
+        raise UsageError(
+            f"--harness-args {text!r}: {problem}", "`python -m harness --help` lists the options"
+        ) from None
     return args
 
 
 def _levers(pairs: tuple[str, ...]) -> dict[str, str]:
-    levers = {}
+    levers: dict[str, str] = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
-        if not separator or not name:
+        # a row joins levers with semicolons
+        if not (separator and _NAME.fullmatch(name) and value.isprintable() and ";" not in value):
             raise UsageError(
                 f"--levers {pair!r} is not NAME=VALUE", "for example --levers LEVER_QKV=separate"
             )
-        levers[name if name.startswith("LEVER_") else f"LEVER_{name}"] = value
+        name = name if name.startswith("LEVER_") else f"LEVER_{name}"
+        if levers.setdefault(name, value) != value:
+            raise UsageError(
+                f"--levers sets {name} to {levers[name]!r} and to {value!r}", "make a run for each setting"
+            )
     return levers
 
 
 def _routes(suite: Suite, selection: Selection) -> tuple[str, ...]:
     if selection.own_model:
-        return selection.routes or ("auto",)
+        return _own_routes(selection.routes) or ("auto",)
     for route in selection.routes:
         if route not in routes():
             raise UsageError(f"there is no route {route!r}", f"routes: {', '.join(routes())}")
     return selection.routes or suite.routes
+
+
+def _own_routes(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Somebody's model knows its own routes; a name must do in a case id."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name!r} is no name of a route", "use letters, digits and underscores")
+    return names
 
 
 def _dtype(selection: Selection) -> str:
@@ -158,18 +170,18 @@ def _shapes(suite: Suite, text: str | None) -> list[Shape]:
     """Read `1,2,8-13`: numbers count within the suite's own numbering; whole keys such as s08 do too."""
     if text is None:
         return list(suite.shapes)
-    by_name = {name: shape for shape in suite.shapes for name in (shape.key, str(int(shape.key[1:])))}
+    places: dict[str, int] = {}
+    for place, shape in enumerate(suite.shapes):
+        places |= {shape.key: place, str(int(shape.key[1:])): place}
     wanted: list[Shape] = []
     for word in text.replace(" ", "").split(","):
         first, dash, last = word.partition("-")
-        names = (
-            [str(n) for n in range(int(first), int(last) + 1)]
-            if dash and word.replace("-", "").isdigit()
-            else [word]
-        )
-        for name in names:
-            if name not in by_name:
-                known = ", ".join(shape.key for shape in suite.shapes)
-                raise UsageError(f"suite {suite.name} has no shape {name!r}", f"its shapes: {known}")
-            wanted.append(by_name[name])
+        last = last if dash else first
+        if first not in places or last not in places:
+            known = ", ".join(shape.key for shape in suite.shapes)
+            raise UsageError(f"suite {suite.name} has no shape {word!r}", f"its shapes: {known}")
+        begin, end = places[first], places[last]
+        if begin > end:
+            raise UsageError(f"--shapes {word!r} goes backwards", f"write {last}-{first}")
+        wanted += suite.shapes[begin : end + 1]
     return wanted

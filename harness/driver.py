@@ -93,7 +93,10 @@ def read_order(options: Options) -> Order:
     """Read the order. Raises UsageError when there is none in the file."""
     order = _read(options.order, Order)
     for case in order.cases:
-        parse_settings(case.harness_args)
+        try:
+            parse_settings(case.harness_args)
+        except ValueError as problem:
+            raise UsageError(f"{options.order}, {case.id}: {problem}") from problem
     if not order.cases:
         raise UsageError(f"{options.order} orders no case")
     if len({case.id for case in order.cases}) < len(order.cases):

@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from typing import NoReturn
 
 # These routes choose among the others; any other route was asked for by its own name and must run as asked.
 CHOOSING_ROUTES = frozenset({"auto", "safe", "fast", "fp16"})
@@ -144,8 +146,23 @@ def settings_parser() -> argparse.ArgumentParser:
 
 
 def parse_settings(args: Sequence[str]) -> Settings:
-    """Turn `--harness-args` into `Settings`; argparse reports a bad option and exits 2."""
-    return settings_of(settings_parser().parse_args(args))
+    """Turn `--harness-args` into `Settings`.
+
+    Raises ValueError for what is no option of the script's, and for values with which the gate means nothing.
+    """
+    parser = settings_parser()
+    parser.error = _raise  # type: ignore[method-assign]
+    settings = settings_of(parser.parse_args(args))
+    if settings.accuracy_trials < 1:
+        raise ValueError("argument --accuracy-trials: must be positive")
+    for name in ("rtol", "atol"):
+        if not 0 <= getattr(settings, name) < math.inf:
+            raise ValueError(f"argument --{name}: must be a number from 0 on")
+    return settings
+
+
+def _raise(message: str) -> NoReturn:
+    raise ValueError(message)
 
 
 def settings_of(parsed: argparse.Namespace) -> Settings:

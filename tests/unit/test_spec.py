@@ -69,6 +69,12 @@ def test_harness_arguments_make_another_case() -> None:
     assert plain.id != strict.id
 
 
+def test_whole_keys_make_a_range_too() -> None:
+    """`s02-s04` is `2-4`."""
+    keys = [case.shape.key for case in plan(Selection("official", shapes="s02-s04", dtype="float32"))]
+    assert keys == ["s02", "s03", "s04"]
+
+
 def test_the_ablation_has_sixteen_cases() -> None:
     """Four shapes under four lever settings."""
     assert len({case.id for case in plan(Selection("ablation"))}) == 16
@@ -87,9 +93,24 @@ def test_a_users_model_is_not_run_by_our_routes() -> None:
         (Selection("offical"), "there is no suite 'offical'"),
         (Selection("official", shapes="15"), "has no shape '15'"),
         (Selection("official", shapes="3-x"), "has no shape '3-x'"),
+        (Selection("official", shapes="2-"), "has no shape '2-'"),
+        (Selection("official", shapes="-2"), "has no shape '-2'"),
+        (Selection("official", shapes="1-5-3"), "has no shape '1-5-3'"),
+        (Selection("official", shapes="²-3"), "has no shape '²-3'"),
+        (Selection("official", shapes="1-99999999999"), "has no shape '1-99999999999'"),
+        (Selection("official", shapes="3-1"), "'3-1' goes backwards"),
+        (Selection("official", shapes="1,,2"), "has no shape ''"),
         (Selection("official", routes=("fast5",)), "there is no route 'fast5'"),
         (Selection("official", dtype="fp16"), "there is no dtype 'fp16'"),
         (Selection("official", levers=("QKV",)), "is not NAME=VALUE"),
+        (Selection("official", levers=("A B=1",)), "is not NAME=VALUE"),
+        (Selection("official", levers=("A=1;B=2",)), "is not NAME=VALUE"),
+        (Selection("official", levers=("A=1\n",)), "is not NAME=VALUE"),
+        (Selection("official", levers=("A=1", "LEVER_A=2")), "sets LEVER_A to '1' and to '2'"),
+        (Selection("official", routes=("a b",), own_model=True), "'a b' is no name of a route"),
+        (Selection("official", harness_args="--accuracy-trials 0"), "must be positive"),
+        (Selection("official", harness_args="--atol nan"), "must be a number from 0 on"),
+        (Selection("official", harness_args="--rtol inf"), "must be a number from 0 on"),
         (Selection("official", harness_args="--atoll 3"), "unrecognized arguments: --atoll 3"),
         (Selection("official", harness_args="--atol x"), "invalid float value: 'x'"),
         (Selection("official", harness_args="'"), "No closing quotation"),
