@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -10,7 +11,11 @@ def main() -> None:
     if sys.argv[1:] in (["--help"], ["-h"]):
         from builder.overview import overview
 
-        sys.stdout.write(overview())
+        try:
+            sys.stdout.write(overview())
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     from builder.cli import main as run
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+from builder import backends
 from builder.errors import UsageError
 
 GENERIC = ("any", "cpu")
@@ -61,9 +62,12 @@ def lookup(name: str) -> Accelerator | None:
 def choose_backend(backend: str | None, accelerator: str) -> str:
     """Return the backend to use: the one asked for, else the accelerator's owner, else `local`.
 
-    Raises UsageError when the two contradict each other.
+    Raises UsageError when there is no such backend and when the two contradict each other.
     """
     known = lookup(accelerator) if accelerator else None
+    places = sorted({*backends.names(), *(owner.backend for owner in KNOWN.values())})
+    if backend and backend.partition(":")[0] not in places:
+        raise UsageError(f"there is no backend {backend!r}", f"backends: {', '.join(places)}")
     if known and backend and backend.partition(":")[0] != known.backend:
         raise UsageError(
             f"accelerator {known.name} belongs to {known.backend}, not to backend {backend}",

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Mapping
 from pathlib import Path
 
 import tomllib
 
 from builder.errors import UsageError
+
+
+class Kind(enum.StrEnum):
+    """What an option's value may be in a file; the words are for people."""
+
+    SWITCH = "true or false"
+    ONE = "one value"
+    MANY = "a list of values"
 
 
 def files() -> list[Path]:
@@ -19,24 +29,40 @@ def files() -> list[Path]:
     return [path for path in (user, project) if path and path.exists()]
 
 
-def load(known: set[str]) -> dict[str, object]:
-    """Return the options that the files set, by option name with underscores.
+def load(known: Mapping[str, Kind]) -> dict[str, object]:
+    """Return the options that the files set, named as on the command line with underscores for hyphens.
 
-    Raises UsageError for a file that is no TOML and for a key that is not in `known`. A path in a file is
-    relative to that file.
+    A switch is a bool, all else is text or a list of texts, as on a command line. A path in a file is
+    relative to that file. Raises UsageError for a file that is no TOML, for a key that is not in `known`,
+    and for a value that is not of its kind.
     """
     options: dict[str, object] = {}
     for path in files():
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as problem:
-            raise UsageError(f"{path} cannot be read: {problem}") from problem
-        if unknown := sorted(set(content) - known):
-            raise UsageError(
-                f"{path} sets {unknown[0]!r}, which is no option", f"options: {', '.join(sorted(known))}"
-            )
-        for name in ("model", "harness"):
-            if isinstance(value := content.get(name), str):
-                content[name] = str(path.parent / value)
-        options |= content
+            raise UsageError(f"{path} cannot be read: {problem}", "mend the file") from problem
+        for key, value in content.items():
+            name = key.replace("-", "_")
+            if name not in known:
+                listed = ", ".join(sorted(known))
+                raise UsageError(f"{path} sets {key!r}, which is no option", f"options: {listed}")
+            options[name] = _read(path, name, known[name], value)
     return options
+
+
+def _read(path: Path, name: str, kind: Kind, value: object) -> object:
+    many = value if isinstance(value, list) else [value]
+    if kind is Kind.SWITCH and isinstance(value, bool):
+        return value
+    if kind is Kind.MANY and all(map(_is_one, many)):
+        return [str(item) for item in many]
+    if kind is Kind.ONE and _is_one(value):
+        return (
+            str(path.parent / Path(str(value)).expanduser()) if name in ("model", "harness") else str(value)
+        )
+    raise UsageError(f"{path} sets {name} to {value!r:.60}", f"it takes {kind}")
+
+
+def _is_one(value: object) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)

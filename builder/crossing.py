@@ -16,7 +16,8 @@ from builder import backends, results, runs, submission
 from builder.backends import Backend, State, Status
 from builder.build import write_build
 from builder.clock import Clock
-from builder.errors import Exit, UsageError
+from builder.errors import Exit, UsageError, about
+from builder.log import refuse_no_log
 from builder.records import Records, read_records
 from builder.rehearsal import rehearse
 from builder.results import Row
@@ -51,7 +52,8 @@ def push(spec: RunSpec, backend: Backend, rehearsal: bool, tell: Callable[[str],
         if rehearsal and backend.limits().rehearse:
             tell(rehearse(draft.part(PART) / "kernel.py").detail)
     run = Run(runs.runs_root() / spec.run_id)
-    submission.submit(run, PART, backend)
+    with about(run.id):
+        submission.submit(run, PART, backend)
     return run
 
 
@@ -67,13 +69,14 @@ def git_state() -> tuple[str, bool]:
 
 def wait(run: Run, backend: Backend, clock: Clock, patience_s: float, tell: Callable[[Status], None]) -> None:
     """Wait until every part is over. WaitExpiredError when `patience_s` (0: no limit) ends first."""
-    for part in run.parts():
+    for part in run.coming():
         submission.wait(run, part, backend, clock, patience_s, tell)
 
 
 def fetch(run: Run, backend: Backend) -> Status:
-    """Bring what is over and not here yet; return where the last part stands."""
-    for part in run.parts():
+    """Bring what is over and not here yet; return where the last part that was asked for stands."""
+    now = Status(State.DONE)
+    for part in run.coming():
         accepted = submission.submit(run, part, backend)
         now = submission.status(run, part, accepted, backend)
         if now.state.is_over:
@@ -88,13 +91,15 @@ def parse(run: Run) -> Outcome:
         paths = [run.folder / "results.csv", run.folder / "samples.csv"]
         rows = results.write(records, *paths)
         outcome = Outcome(records, rows, results.exit_code(records, rows), paths)
-        if run.state(0) != "parsed":
+        if run.state(0) != "parsed" and not run.coming():
             run.record("parsed")
         return outcome
 
 
 def parse_logs(logs: Sequence[Path], target: Path | None) -> Outcome:
-    """Parse logs from anywhere; the CSV goes to `target` when one is given."""
+    """Parse logs from anywhere; the CSV goes to `target` when one is given, which may be none of the logs."""
+    if target and any(target.exists() and target.samefile(log) for log in logs):
+        raise UsageError(f"{target} is the log itself", "name another file for the CSV")
     records = read_records(logs)
     rows = results.rows(records)
     if target:
@@ -105,8 +110,12 @@ def parse_logs(logs: Sequence[Path], target: Path | None) -> Outcome:
 def import_log(run: Run, log: Path, outputs: Sequence[Path]) -> Outcome:
     """Take in the log (and output files or folders) of a kernel that somebody carried by hand, and parse.
 
-    Raises UsageError when the log belongs to another run; nothing is copied then.
+    Raises UsageError, and copies nothing, when the run's place brings its log itself, and when the log is
+    of another run or is no log.
     """
+    if not backend_of(run).limits().by_hand:
+        raise UsageError(f"run {run.id} is on {run.spec.backend}, not by hand", f"next: ferry pull {run.id}")
+    refuse_no_log(log)
     read_records([log], run.id)
     folder = run.part(PART)
     with run.lock("fetch"):
@@ -115,6 +124,7 @@ def import_log(run: Run, log: Path, outputs: Sequence[Path]) -> Outcome:
             _copy_outputs(outputs, folder / _numbered("outputs", number, ""))
         runs.atomic_write(folder / _numbered("log", number, ".raw"), log.read_bytes())
     run.record(State.DONE, PART, f"imported {log.name}")
+    run.record("fetched", PART)
     return parse(run)
 
 

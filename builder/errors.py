@@ -8,13 +8,16 @@ FerryError
 ├── CapacityError         7    quota or slots used up
 ├── InfrastructureError   5    could not find out; try again
 ├── WaitExpiredError    124    the host's patience ran out; the run goes on
+├── InterruptError      130    Ctrl-C
 ├── IncompleteError       4    results are missing
 └── BugError              1    ours; please report it
 """
 
 from __future__ import annotations
 
+import contextlib
 import enum
+from collections.abc import Iterator
 
 
 class Exit(enum.IntEnum):
@@ -54,9 +57,13 @@ def worst(*codes: Exit) -> Exit:
 
 
 class FerryError(Exception):
-    """One sentence that says what is wrong and where, and a hint that says what to do next."""
+    """One sentence that says what is wrong and where, and a hint that says what to do next.
+
+    `run_id` is the run that it is about, for programs; empty when there is none.
+    """
 
     exit_code = Exit.BUG
+    run_id = ""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -106,6 +113,12 @@ class WaitExpiredError(FerryError):
     exit_code = Exit.WAIT_EXPIRED
 
 
+class InterruptError(FerryError):
+    """Somebody pressed Ctrl-C; the sentence says what became of the run."""
+
+    exit_code = Exit.INTERRUPTED
+
+
 class IncompleteError(FerryError):
     """Results are missing."""
 
@@ -114,3 +127,13 @@ class IncompleteError(FerryError):
 
 class BugError(FerryError):
     """A state that gpuferry's own code should have made impossible."""
+
+
+@contextlib.contextmanager
+def about(run_id: str) -> Iterator[None]:
+    """Say of every error that leaves the block which run it is about."""
+    try:
+        yield
+    except FerryError as error:
+        error.run_id = run_id
+        raise

@@ -172,6 +172,16 @@ class _LineJoiner:
         return text[:cut] + "\n"
 
 
+def refuse_no_log(path: Path) -> None:
+    """Raise UsageError for an empty file and for one that is something else than a log."""
+    reader = LogReader(path)
+    next(reader.blocks(), None)
+    if reader.form in (Form.EMPTY, Form.FOREIGN):
+        raise UsageError(
+            f"{path}: {reader.problems[0]}", "if the log is lost, give ferry-events.jsonl instead"
+        )
+
+
 def _opened(source: Source) -> Iterator[bytes]:
     if isinstance(source, Path):
         try:

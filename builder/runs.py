@@ -20,18 +20,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from builder.backends import State, Submission
 from builder.errors import UsageError
 from builder.spec import RunSpec
 from harness.events import from_plain, to_plain
 
+T = TypeVar("T")
+
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 
 
 def atomic_write(path: Path, content: str | bytes) -> None:
-    """Write `content` to `path` whole or not at all, through a temporary file in the same folder."""
+    """Write `content` to `path` whole or not at all, through a temporary file in the same folder.
+
+    What is no regular file, such as /dev/stdout, is written to and not replaced.
+    """
     data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -46,6 +55,16 @@ def atomic_write(path: Path, content: str | bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def read_json(cls: type[T], path: Path) -> T:
+    """Return what `to_plain` had made of a `cls`. UsageError when the file is no such thing."""
+    try:
+        return from_plain(cls, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError) as problem:
+        raise UsageError(
+            f"{path} cannot be read as a {cls.__name__}: {problem}", "put the file back as ferry wrote it"
+        ) from problem
 
 
 def now_text() -> str:
@@ -87,11 +106,7 @@ class Run:
     @property
     def spec(self) -> RunSpec:
         """What was asked for. UsageError when the file is no spec."""
-        path = self.folder / "spec.json"
-        try:
-            return from_plain(RunSpec, json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as problem:
-            raise UsageError(f"{path} cannot be read as a run's spec: {problem}") from problem
+        return read_json(RunSpec, self.folder / "spec.json")
 
     def part(self, number: int) -> Path:
         """Return the folder of part `number`."""
@@ -99,14 +114,16 @@ class Run:
 
     def parts(self) -> list[int]:
         """Return the numbers of the parts there are."""
-        return sorted(int(path.name) for path in (self.folder / "parts").glob("[0-9]*"))
+        return sorted(
+            int(path.name) for path in (self.folder / "parts").glob("[1-9]*") if path.name.isdecimal()
+        )
 
     def logs(self) -> list[Path]:
         """Return every raw log and events file of the run: what its rows are made from."""
         found = []
         for number in self.parts():
             part = self.part(number)
-            found += sorted(part.glob("log*.raw")) + sorted(part.glob("outputs*/ferry-events.jsonl"))
+            found += sorted(part.glob("log*.raw")) + sorted(part.glob("outputs*/ferry-events*.jsonl"))
         return found
 
     # --- the journal ---
@@ -125,8 +142,9 @@ class Run:
         """Return the journal's entries; a line cut by a kill is left out."""
         path = self.folder / "journal.jsonl"
         entries = []
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            with contextlib.suppress(ValueError, TypeError):
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        for line in text.splitlines():
+            with contextlib.suppress(ValueError, TypeError, RecursionError):
                 entries.append(from_plain(Entry, json.loads(line)))
         return entries
 
@@ -137,6 +155,10 @@ class Run:
     def has_come(self, part: int) -> bool:
         """Whether log and outputs of `part` are here."""
         return self.state(part) == "fetched"
+
+    def coming(self) -> list[int]:
+        """Return the parts whose log and outputs are not here yet."""
+        return [part for part in self.parts() if not self.has_come(part)]
 
     @property
     def is_finished(self) -> bool:
@@ -156,7 +178,7 @@ class Run:
     def submission(self, part: int) -> Submission | None:
         """Return what part `part` was accepted as, or None when no acceptance is on disk."""
         path = self.part(part) / "submission.json"
-        return from_plain(Submission, json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+        return read_json(Submission, path) if path.exists() else None
 
     def write_submission(self, part: int, submission: Submission) -> None:
         """Put an acceptance on disk."""
@@ -174,7 +196,7 @@ def _ends_line(descriptor: int) -> bool:
 def runs_root() -> Path:
     """Return the folder of all runs: `FERRY_RUNS`, else `runs/` of the project or checkout, else `./runs`."""
     if configured := os.environ.get("FERRY_RUNS"):
-        return Path(configured)
+        return Path(configured).expanduser()
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "ferry.toml").exists() or (folder / ".git").exists():
@@ -184,7 +206,10 @@ def runs_root() -> Path:
 
 def place(folder: Path) -> str:
     """Return where a folder is among the runs: that holds when they move to another disk or machine."""
-    return folder.resolve().relative_to(runs_root().resolve()).as_posix()
+    root = runs_root().resolve()
+    if not folder.resolve().is_relative_to(root):
+        raise UsageError(f"{folder} is not among the runs in {root}", "let FERRY_RUNS name their folder")
+    return folder.resolve().relative_to(root).as_posix()
 
 
 @contextlib.contextmanager
@@ -215,7 +240,7 @@ def find(prefix: str | None) -> Run:
     Raises UsageError when none fits or several do; then they are listed.
     """
     if prefix and (Path(prefix) / "spec.json").exists():
-        return Run(Path(prefix))
+        return Run(Path(prefix).resolve())
     if prefix:
         found = [run for run in all_runs() if run.id.startswith(prefix)]
         missing = f"no run in {runs_root()} begins with {prefix!r}"

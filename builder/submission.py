@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from builder.backends import Backend, Intent, State, Status, Submission
 from builder.clock import Clock
-from builder.errors import FerryError, WaitExpiredError
+from builder.errors import CapacityError, RefusedHereError, RefusedThereError, UsageError, WaitExpiredError
 from builder.runs import Run, slug
 
 POLL_S = 1.0
@@ -41,9 +41,9 @@ def _submit_or_find(run: Run, intended: Intent, backend: Backend) -> Submission:
         return found
     try:
         return backend.submit(intended)
-    except FerryError as refusal:
+    except (RefusedHereError, RefusedThereError, CapacityError) as refusal:
         run.record(State.REFUSED, intended.part, refusal.message)
-        raise
+        raise  # after any other error it may have been accepted: the intent stands, and is looked for
 
 
 def status(run: Run, part: int, submission: Submission, backend: Backend) -> Status:
@@ -65,11 +65,14 @@ def follow(submission: Submission, backend: Backend, clock: Clock) -> Iterator[b
 def wait(
     run: Run, part: int, backend: Backend, clock: Clock, patience_s: float, tell: Callable[[Status], None]
 ) -> Status:
-    """Poll until the part is over. WaitExpiredError when `patience_s` (0: no limit) is used up first."""
+    """Poll until the part is over and tell each change. WaitExpiredError after `patience_s` (0: no limit)."""
     submission = submit(run, part, backend)
     end = clock.monotonic() + patience_s
+    told = None
     while not (now := status(run, part, submission, backend)).state.is_over:
-        tell(now)
+        if now != told:
+            tell(now)
+        told = now
         left = end - clock.monotonic() if patience_s else POLL_S
         if left <= 0:
             raise WaitExpiredError(
@@ -78,6 +81,22 @@ def wait(
             )
         clock.sleep(min(POLL_S, left))
     return now
+
+
+def stop(run: Run, part: int, backend: Backend) -> None:
+    """End a part where it runs. UsageError when there is nothing that could be ended from here."""
+    with run.lock("submit"):
+        accepted = run.submission(part) or backend.find(intent(run, part))
+    if accepted is None:
+        raise UsageError(f"run {run.id} was never accepted, so that nothing runs")
+    now = status(run, part, accepted, backend)
+    if now.state.is_over:
+        raise UsageError(
+            f"run {run.id} is over already: {now.state}", f"what it measured: ferry pull {run.id}"
+        )
+    if backend.limits().by_hand:
+        raise UsageError(f"run {run.id} was carried away by hand", "end it where it runs")
+    backend.stop(accepted)
 
 
 def fetch(run: Run, part: int, submission: Submission, backend: Backend) -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from builder.runs import atomic_write
+from harness.events import to_plain
 
 GRACE_S = 30.0  # the kernel stops by itself before its deadline; after this much more it is killed
 
@@ -41,12 +42,12 @@ class Desk:
 
     @property
     def started(self) -> Path:
-        """Written when the child has started: the supervisor's process number."""
+        """Written when the child has started: a `Started`."""
         return self.part / "local" / "started.json"
 
     @property
     def ended(self) -> Path:
-        """Written when the child is gone and the log is whole: exit status and reason."""
+        """Written when the child is gone and the log is whole: an `Ended`."""
         return self.part / "local" / "ended.json"
 
     @property
@@ -58,6 +59,22 @@ class Desk:
     def work(self) -> Path:
         """The kernel's working folder."""
         return self.part / "local" / "work"
+
+
+@dataclass(frozen=True)
+class Started:
+    """Who supervises: process numbers."""
+
+    pid: int
+    child: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the child ended. `reason`: ended, stopped, deadline."""
+
+    returncode: int
+    reason: str
 
 
 class LogWriter:
@@ -72,10 +89,10 @@ class LogWriter:
     def write(self, name: str, data: str) -> None:
         """Append one record. `name` is the stream's, stdout or stderr."""
         record = {"stream_name": name, "time": round(time.monotonic() - self._began, 6), "data": data}
-        with self._lock:
-            self._stream.write(f"{self._separator}{json.dumps(record)}\n".encode())
+        with self._lock, contextlib.suppress(OSError):  # a full disk must not hold up the program
+            begin, self._separator = self._separator, ","
+            self._stream.write(f"{begin}{json.dumps(record)}\n".encode())
             self._stream.flush()
-            self._separator = ","
 
     def close(self) -> None:
         """End the array."""
@@ -114,7 +131,7 @@ def supervise(desk: Desk, command: list[str], timeout_s: float) -> None:
             child.terminate()
 
         signal.signal(signal.SIGTERM, stop)
-        atomic_write(desk.started, json.dumps({"pid": os.getpid(), "child": child.pid}))
+        atomic_write(desk.started, json.dumps(to_plain(Started(os.getpid(), child.pid))))
         print("started", flush=True)  # noqa: T201 - the submitter waits for this word
         with _relaying(log, child):
             if not _wait(child, timeout_s + GRACE_S if timeout_s else None, reasons):
@@ -124,7 +141,7 @@ def supervise(desk: Desk, command: list[str], timeout_s: float) -> None:
             _kill_group(child)
         log.close()
     reason = reasons[0] if reasons else "ended"
-    atomic_write(desk.ended, json.dumps({"returncode": child.returncode, "reason": reason}))
+    atomic_write(desk.ended, json.dumps(to_plain(Ended(child.returncode, reason))))
 
 
 @contextlib.contextmanager

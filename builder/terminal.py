@@ -30,3 +30,8 @@ def printable(text: str) -> str:
         whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         return whole.replace("\ufffd", "?")
     return text
+
+
+def one_line(text: str) -> str:
+    """Return `text` as `printable` does, its lines and runs of blanks joined by single blanks."""
+    return " ".join(printable(text).split())

@@ -71,14 +71,12 @@ class Status:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a place allows.
+    """How a place wants to be dealt with.
 
     `rehearse`: whether a failed push there costs more than a rehearsal here; `by_hand`: whether somebody
     carries kernel and log, so that waiting brings nothing.
     """
 
-    source_bytes: int = 900_000
-    sessions: int = 1
     rehearse: bool = True
     by_hand: bool = False
 

@@ -5,14 +5,12 @@
 | `ended.json`, stopped        | cancelled |
 | `ended.json`, else           | failed    |
 | the lock is held             | running   |
-| `started.json`, nobody holds | lost      |
-| nothing                      | unknown   |
+| none of these                | lost      |
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -24,8 +22,8 @@ from pathlib import Path
 from builder.backends import Intent, Limits, State, Status, Submission
 from builder.errors import InfrastructureError, RefusedHereError
 from builder.rehearsal import has_torch
-from builder.runs import place, runs_root
-from builder.supervisor import Desk
+from builder.runs import atomic_write, place, read_json, runs_root
+from builder.supervisor import Desk, Ended, Started
 
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from builder.supervisor import main; main()"
 
@@ -92,6 +90,8 @@ class Local:
     def follow_log(self, submission: Submission) -> Iterator[bytes]:
         """Yield the log as it grows; it ends when the supervisor has ended."""
         desk = _desk(submission)
+        if not desk.log.exists():
+            return
         with desk.log.open("rb") as stream:
             while True:
                 over = _status(desk).state.is_over
@@ -105,8 +105,10 @@ class Local:
         source = _desk(submission).log
         if not source.exists():
             raise InfrastructureError(f"the local run left no log: {source} is not there")
-        target.unlink(missing_ok=True)
-        os.link(source, target)
+        try:
+            os.link(source, target)
+        except OSError:  # a file system without links
+            atomic_write(target, source.read_bytes())
 
     def fetch_outputs(self, submission: Submission, target: Path) -> None:
         """Move the working folder to where it is kept."""
@@ -118,7 +120,7 @@ class Local:
         """Ask the supervisor to end the run; it closes log and records first."""
         desk = _desk(submission)
         if _is_held(desk.lock) and desk.started.exists():
-            os.kill(json.loads(desk.started.read_text())["pid"], signal.SIGTERM)
+            os.kill(read_json(Started, desk.started).pid, signal.SIGTERM)
 
     def limits(self) -> Limits:
         """One run at a time, no size limit that matters, and nothing is lost by simply trying."""
@@ -147,17 +149,15 @@ def _is_held(lock: Path) -> bool:
 def _status(desk: Desk) -> Status:
     held = _is_held(desk.lock)  # asked first: the supervisor writes its end before it lets go
     if desk.ended.exists():
-        end = json.loads(desk.ended.read_text())
-        if end["reason"] == "stopped":
+        end = read_json(Ended, desk.ended)
+        if end.reason == "stopped":
             return Status(State.CANCELLED, "stopped")
-        if end["returncode"] == 0:
+        if end.returncode == 0:
             return Status(State.DONE)
-        return Status(State.FAILED, f"the kernel ended with status {end['returncode']} ({end['reason']})")
+        return Status(State.FAILED, f"the kernel ended with status {end.returncode} ({end.reason})")
     if held:
         return Status(State.RUNNING)
-    if desk.started.exists():
-        return Status(State.LOST, "its supervisor is gone and left no end")
-    return Status(State.UNKNOWN, "it never started")
+    return Status(State.LOST, "its supervisor is gone and left no end")
 
 
 BACKEND = Local

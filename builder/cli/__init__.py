@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from builder.errors import Exit, FerryError
+from builder.errors import Exit
 from builder.overview import commands, overview
 
 _COMMANDS = commands()
@@ -53,20 +53,12 @@ def main() -> None:
     """Run `ferry` and exit: ours in one sentence with a hint, anything unknown with its traceback."""
     try:
         code = ferry.main(prog_name="ferry", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
+    except click.exceptions.NoArgsIsHelpError as help_wanted:
+        help_wanted.show()
         code = Exit.USAGE
-    except (click.Abort, KeyboardInterrupt):
-        click.secho("interrupted", fg="red", err=True)
-        code = Exit.INTERRUPTED
-    except FerryError as error:
+    except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the last resort: nothing is hidden
         from builder.cli._output import show_error
+        from builder.cli._problems import in_our_words
 
-        code = show_error(error)
-    except Exception:  # noqa: BLE001 - the last resort: shown whole, with how to report it
-        import traceback
-
-        traceback.print_exc()
-        click.echo("\nThis is a fault of ferry's own. Please report it with the lines above.", err=True)
-        code = Exit.BUG
+        code = show_error(in_our_words(problem))
     sys.exit(int(code or Exit.OK))

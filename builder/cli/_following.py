@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 
 from builder import crossing, submission
 from builder.backends import Backend, Status
 from builder.cli._output import say
 from builder.clock import SystemClock
+from builder.errors import InterruptError, UsageError
 from builder.log import LogReader
 from builder.runs import Run
-from builder.terminal import printable
 from harness.events import CaseDone, DamagedEventError, Plan, decode
 
 
@@ -21,19 +22,19 @@ def follow(run: Run, backend: Backend, patience_s: float) -> None:
     """
     clock = SystemClock()
     try:
-        for part in run.parts():
-            accepted = submission.submit(run, part, backend)
-            if not patience_s:
-                _show(submission.follow(accepted, backend, clock))
+        for part in () if patience_s else run.coming():
+            _show(submission.follow(submission.submit(run, part, backend), backend, clock))
         crossing.wait(run, backend, clock, patience_s, _tell)
     except KeyboardInterrupt:
         if run.spec.backend != "local":
-            say(f"detached; the run goes on. Come back with: ferry pull {run.id}")
-            raise
-        for part in run.parts():
-            backend.stop(submission.submit(run, part, backend))
-        say(f"stopped. What was measured until now: ferry pull {run.id}")
-        raise
+            raise InterruptError(
+                f"detached from run {run.id}, which goes on", f"ferry pull {run.id}"
+            ) from None
+        for part in run.coming():
+            with contextlib.suppress(UsageError):  # it has just ended by itself
+                submission.stop(run, part, backend)
+        said = f"stopped run {run.id}"
+        raise InterruptError(said, f"what was measured until now: ferry pull {run.id}") from None
 
 
 def _show(blocks: Iterable[bytes]) -> None:
@@ -49,9 +50,9 @@ def _show(blocks: Iterable[bytes]) -> None:
             planned = event.body.planned
         if isinstance(event.body, CaseDone):
             ended += 1
-            say(printable(f"{ended}/{planned} {event.body.case_id} {event.body.status}"))
+            say(f"{ended}/{planned} {event.body.case_id} {event.body.status}")
 
 
 def _tell(status: Status) -> None:
     if status.message:
-        say(printable(status.message))
+        say(status.message)

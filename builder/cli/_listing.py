@@ -9,6 +9,7 @@ import click
 
 from builder.cli._output import envelope, say
 from builder.errors import Exit
+from builder.terminal import one_line
 
 
 def listing(
@@ -31,6 +32,6 @@ def listing(
 
 def _aligned(records: Sequence[dict[str, Any]]) -> list[str]:
     lines = [list(record) for record in records[:1]]
-    lines += [[str(value) for value in record.values()] for record in records]
+    lines += [[one_line(str(value)) for value in record.values()] for record in records]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]

@@ -11,6 +11,7 @@ import click
 
 from builder import config
 from builder.accelerators import choose_backend, default_accelerator
+from builder.config import Kind
 from builder.errors import UsageError
 from builder.spec import RunSpec, Selection, plan
 from harness.shapes import Case, parse_duration
@@ -30,17 +31,47 @@ class Duration(click.ParamType[float]):
 
 
 class ConfiguredCommand(click.Command):
-    """A command whose options also come from `FERRY_*` and from configuration files, in this order."""
+    """A command whose options also come from `FERRY_*` and from configuration files, in this order.
+
+    They are named there as on the command line: `--as` is `FERRY_AS`, and `as` in a file.
+    """
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Read the configuration just before the command line is read."""
+        known = _configurable()
+        own = {_key(option): option for option in self.params if _key(option) in known}
+        for key, option in own.items():
+            option.envvar = f"FERRY_{key.upper()}"
         if not {"--help", "-h"} & set(args):
-            extra["default_map"] = config.load(
-                {parameter.name for parameter in self.params if parameter.name}
-            )
-        return super().make_context(info_name, args, parent, auto_envvar_prefix="FERRY", **extra)
+            values = config.load(known)
+            extra["default_map"] = {own[key].name: value for key, value in values.items() if key in own}
+        return super().make_context(info_name, args, parent, **extra)
+
+
+def _key(parameter: click.Parameter) -> str:
+    return max(parameter.opts, key=len).lstrip("-").replace("-", "_")
+
+
+def _kind(parameter: click.Parameter) -> Kind:
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        return Kind.SWITCH
+    return Kind.MANY if parameter.multiple else Kind.ONE
+
+
+def _configurable() -> dict[str, Kind]:
+    """The options of every configured command: a file is for all of them, and each takes its own."""
+
+    @click.command
+    @spec_options
+    @WAIT
+    @DETACH
+    @NO_REHEARSAL
+    def every(**_: Any) -> None:
+        """Only holds options."""
+
+    return {_key(parameter): _kind(parameter) for parameter in every.params}
 
 
 DURATION = Duration()
@@ -71,6 +102,9 @@ _OPTIONS = (
     option("--name", default="", help="A name of your own for the run."),
     option("--device-packages", multiple=True, help="Modules installed where the kernel runs."),
 )
+WAIT = option("--wait", "patience_s", type=DURATION, default="0", help="How long to wait; 0 is for ever.")
+DETACH = option("--detach", is_flag=True, help="Return once the run has started.")
+NO_REHEARSAL = option("--no-rehearsal", is_flag=True, help="Skip the tiny case that runs here before a push.")
 
 
 def spec_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from builder import results
-from builder.crossing import Outcome
+from builder import results, submission
+from builder.backends import Backend
+from builder.crossing import PART, Outcome
 from builder.errors import Exit, FerryError
 from builder.results import Row
+from builder.runs import Run
 from builder.stats import geomean
-from builder.terminal import printable
+from builder.terminal import one_line, printable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,17 +28,26 @@ SCHEMA = "ferry/1"
 _TABLE_WIDTH = 120
 
 
+def _wants_json() -> bool:
+    return "--json" in sys.argv
+
+
+def _for_people() -> bool:
+    """Whether people read stdout: it is a terminal and does not carry the JSON document."""
+    return not _wants_json() and sys.stdout is not None and sys.stdout.isatty()
+
+
 def say(text: str) -> None:
-    """Tell people something; to stderr when stdout is not a terminal, so that pipes stay clean."""
-    click.echo(text, err=not sys.stdout.isatty())
+    """Tell people something, made safe to show; to stderr when a program may read stdout."""
+    click.echo(printable(text), err=not _for_people())
 
 
 def show_error(error: FerryError) -> Exit:
     """Show one red sentence and its hint, or the envelope when `--json` was given; return the exit code."""
-    if "--json" in sys.argv:
-        click.echo(
-            envelope({"error": {"message": error.message, "hint": error.hint}}, exit_code=error.exit_code)
-        )
+    if _wants_json():
+        content = {"error": {"message": error.message, "hint": error.hint}}
+        with contextlib.suppress(OSError):  # stdout itself may be what is wrong
+            click.echo(envelope(content, run_id=error.run_id, exit_code=error.exit_code))
     else:
         click.secho(printable(error.message), fg="red", err=True)
         if error.hint:
@@ -65,6 +77,19 @@ def envelope(
     return json.dumps(document, indent=2)
 
 
+def show_pushed(run: Run, backend: Backend, as_json: bool) -> Exit:
+    """Show where a run stands that its place has just accepted, and what comes next."""
+    accepted = submission.submit(run, PART, backend)
+    now = submission.status(run, PART, accepted, backend)
+    if as_json:
+        files = sorted(run.part(PART).glob("kernel*"))
+        click.echo(envelope({"url": accepted.url}, run_id=run.id, state=now.state, files=files))
+    else:
+        say(f"run {run.id} is {now.state} on {backend.name} {accepted.url}".rstrip())
+        say(now.message or f"it goes on by itself; next: ferry pull {run.id}")
+    return Exit.OK
+
+
 def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
     """Show a run's rows as a table, or as the envelope; return its exit code."""
     records, rows = outcome.records, outcome.rows
@@ -80,9 +105,12 @@ def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
         )
         click.echo(text)
         return outcome.exit_code
-    _table(rows)
+    if rows:
+        _table(rows)
+    else:
+        say("the plan of no case is in the log, so that there are no results")
     for problem in records.problems:
-        say(printable(f"note: {problem}"))
+        say(f"note: {problem}")
     for path in outcome.files:
         say(str(path))
     return outcome.exit_code
@@ -99,15 +127,17 @@ def _table(rows: Sequence[Row]) -> None:
     for name in ("baseline ms", "ms", "speed-up", "95 %", "max abs", "gate share"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*map(Text, _cells(row)[:3]), _status(row.status), *map(Text, _cells(row)[3:]))
-    console = Console(stderr=not sys.stdout.isatty(), highlight=False)
+        cells = [Text(one_line(text)) for text in _cells(row)]
+        table.add_row(*cells[:3], _status(row.status), *cells[3:])
+    console = Console(stderr=not _for_people(), highlight=False)
     console.width = max(console.width, _TABLE_WIDTH)  # figures cut to fit would be wrong ones
     console.print(table)
     for row in rows:
         if row.error:
-            console.print(printable(f"{row.case_id}: {row.error.strip().splitlines()[-1]}"), markup=False)
+            last = row.error.strip().rpartition("\n")[2]
+            say(f"{row.case_id}: {last}")
     for line in _summary(rows):
-        say(printable(line))
+        say(line)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -28,5 +29,5 @@ def command(folder: Path) -> Exit:
     for target, source in targets.items():
         atomic_write(target, source.read_bytes())
         say(str(target))
-    say(f"next: {'' if folder == Path() else f'cd {folder} && '}ferry run")
+    say(f"next: {'' if folder == Path() else f'cd {shlex.quote(str(folder))} && '}ferry run")
     return Exit.OK

@@ -41,6 +41,10 @@ def _source(run: Run, follow: bool) -> Path | Iterable[bytes]:
     if accepted is None:
         raise IncompleteError(f"run {run.id} has no log: it was never accepted", f"next: ferry pull {run.id}")
     backend = crossing.backend_of(run)
+    if backend.limits().by_hand:
+        raise IncompleteError(
+            f"the log of run {run.id} is brought back by hand", f"see ferry status {run.id}"
+        )
     if follow:
         return submission.follow(accepted, backend, SystemClock())
     return _until_idle(backend.follow_log(accepted))

@@ -6,15 +6,14 @@ import click
 
 from builder import crossing, runs
 from builder.cli._following import follow
-from builder.cli._options import DURATION
+from builder.cli._options import WAIT
 from builder.cli._output import envelope, say, show_outcome
-from builder.errors import Exit
-from builder.terminal import printable
+from builder.errors import Exit, about
 
 
 @click.command("pull")
 @click.argument("run", required=False)
-@click.option("--wait", "patience_s", type=DURATION, default="0", help="How long to wait; 0 is for ever.")
+@WAIT
 @click.option("--no-wait", is_flag=True, help="Return at once with what is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(run: str | None, patience_s: float, no_wait: bool, as_json: bool) -> Exit:
@@ -27,14 +26,15 @@ def command(run: str | None, patience_s: float, no_wait: bool, as_json: bool) ->
     """
     found = runs.find(run)
     backend = crossing.backend_of(found)
-    if not no_wait and not backend.limits().by_hand:
-        follow(found, backend, patience_s)
-    status = crossing.fetch(found, backend)
-    if found.logs():
-        return show_outcome(crossing.parse(found), found.state(0), as_json)
+    with about(found.id):
+        if not no_wait and not backend.limits().by_hand:
+            follow(found, backend, patience_s)
+        status = crossing.fetch(found, backend)
+        if found.logs() or not found.coming():
+            return show_outcome(crossing.parse(found), found.state(0), as_json)
     if as_json:
         click.echo(envelope(run_id=found.id, state=status.state, exit_code=Exit.INCOMPLETE))
     else:
         say(f"run {found.id} is {status.state}; nothing has come back yet")
-        say(printable(status.message or f"next: ferry pull {found.id}"))
+        say(status.message or f"next: ferry pull {found.id}")
     return Exit.INCOMPLETE

@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from builder import backends, crossing, submission
-from builder.cli._options import ConfiguredCommand, make_spec, spec_options
-from builder.cli._output import envelope, say
+from builder import backends, crossing
+from builder.cli._options import NO_REHEARSAL, ConfiguredCommand, make_spec, spec_options
+from builder.cli._output import say, show_pushed
 from builder.errors import Exit
 
 
 @click.command("push", cls=ConfiguredCommand)
 @spec_options
-@click.option("--no-rehearsal", is_flag=True, help="Skip the tiny case that runs here before a push.")
+@NO_REHEARSAL
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(no_rehearsal: bool, as_json: bool, **options: Any) -> Exit:
     """Build and submit; prints the run's id and the next command.
@@ -25,12 +25,4 @@ def command(no_rehearsal: bool, as_json: bool, **options: Any) -> Exit:
     spec = make_spec(**options)
     backend = backends.load(spec.backend)
     run = crossing.push(spec, backend, not no_rehearsal, say)
-    accepted = submission.submit(run, crossing.PART, backend)
-    now = submission.status(run, crossing.PART, accepted, backend)
-    if as_json:
-        files = sorted(run.part(crossing.PART).glob("kernel*"))
-        click.echo(envelope({"url": accepted.url}, run_id=run.id, state=now.state, files=files))
-        return Exit.OK
-    say(f"run {run.id} is {now.state} on {spec.backend} {accepted.url}".rstrip())
-    say(now.message or f"next: ferry pull {run.id}")
-    return Exit.OK
+    return show_pushed(run, backend, as_json)

@@ -7,7 +7,6 @@ import click
 from builder import crossing, runs, submission
 from builder.cli._output import envelope, say
 from builder.errors import Exit
-from builder.terminal import printable
 
 
 @click.command("status")
@@ -21,10 +20,11 @@ def command(run: str | None, as_json: bool) -> Exit:
     """
     found = runs.find(run)
     backend = crossing.backend_of(found)
-    for part in found.parts():
+    messages = []
+    for part in found.coming():
         accepted = found.submission(part)
         if accepted:
-            submission.status(found, part, accepted, backend)
+            messages.append(submission.status(found, part, accepted, backend).message)
     journal = found.journal()
     if as_json:
         entries = [vars(entry) for entry in journal]
@@ -33,5 +33,7 @@ def command(run: str | None, as_json: bool) -> Exit:
     say(f"run {found.id} on {found.spec.backend}, {len(found.spec.cases)} cases of suite {found.spec.suite}")
     for entry in journal:
         whose = f"part {entry.part}" if entry.part else "run"
-        say(printable(f"{entry.at}  {whose}  {entry.state}  {entry.detail}"))
+        say(f"{entry.at}  {whose}  {entry.state}  {entry.detail}".rstrip())
+    for message in filter(None, messages):
+        say(message)
     return Exit.OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from builder import crossing, runs
+from builder import crossing, runs, submission
 from builder.cli._output import say
 from builder.errors import Exit
 
@@ -20,8 +20,6 @@ def command(run: str | None) -> Exit:
     found = runs.find(run)
     backend = crossing.backend_of(found)
     for part in found.parts():
-        accepted = found.submission(part)
-        if accepted:
-            backend.stop(accepted)
+        submission.stop(found, part, backend)
     say(f"asked {found.spec.backend} to stop run {found.id}. What was measured: ferry pull {found.id}")
     return Exit.OK

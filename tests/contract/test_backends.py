@@ -71,10 +71,9 @@ def accepted(intent: Intent) -> Iterator[Submission]:
 
 @pytest.mark.parametrize("name", backends.names())
 def test_a_backend_is_called_like_its_file(name: str) -> None:
-    """Its name is its file's name, and it says what it allows."""
+    """Its name is its file's name."""
     backend = backends.load(name)
     assert backend.name == name
-    assert backend.limits().source_bytes > 0
 
 
 @pytest.mark.parametrize("name", backends.names())

@@ -110,7 +110,7 @@ def built_spec(folder: Path, *arguments: str, **environment: str) -> RunSpec:
 def test_ferry_toml_sets_what_no_flag_says(tmp_path: Path) -> None:
     """A project's file is the default of its folder."""
     (tmp_path / "ferry.toml").write_text(
-        'suite = "official"\nshapes = "2"\nroutes = ["eager"]\ntimeout = "9m"\n'
+        'suite = "official"\nshapes = "2"\nroute = ["eager"]\ntimeout = "9m"\n'
     )
     spec = built_spec(tmp_path)
     assert [case.shape.key for case in spec.cases] == ["s02"]
@@ -123,16 +123,35 @@ def test_environment_beats_file_and_flag_beats_environment(tmp_path: Path) -> No
     (tmp_path / "ferry.toml").write_text('suite = "official"\nshapes = "2"\nname = "file"\n')
     config = tmp_path / "home" / ".config" / "gpuferry"
     config.mkdir(parents=True)
-    (config / "config.toml").write_text('name = "user"\nroutes = ["eager"]\ndtype = "float16"\n')
+    (config / "config.toml").write_text('name = "user"\nroute = ["eager"]\ndtype = "float16"\n')
     spec = built_spec(tmp_path, "--shapes", "3", FERRY_SHAPES="4", FERRY_NAME="environment")
     assert [case.shape.key for case in spec.cases] == ["s03"]
     assert spec.name == "environment"
     assert {(case.route, case.dtype) for case in spec.cases} == {("eager", "float16")}
 
 
+def test_options_are_named_everywhere_as_on_the_command_line(tmp_path: Path) -> None:
+    """`--route` is `route` in a file and FERRY_ROUTE; what only `ferry run` takes is in the file too."""
+    (tmp_path / "ferry.toml").write_text(
+        'as = "script"\nallow-accelerator-mismatch = true\nroute = "sdpa"\nshapes = 1\nwait = "9m"\n'
+    )
+    spec = built_spec(tmp_path, FERRY_ROUTE="eager sdpa")
+    assert (spec.form, spec.allow_mismatch) == ("script", True)
+    assert [case.route for case in spec.cases] == ["eager", "sdpa"]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("siute = 'smoke'", "sets 'siute', which is no option"), ("suite = ", "cannot be read")],
+    [
+        ("siute = 'smoke'", "sets 'siute', which is no option"),
+        ("suite = ", "cannot be read"),
+        ("json = true", "sets 'json', which is no option"),
+        ("repeats = true", "sets repeats to True"),
+        ("model = [1]", "sets model to [1]"),
+        ("levers = {A = 1}", "sets levers to"),
+        ("detach = 'yes'", "sets detach to 'yes'"),
+        ("repeats = 2.7", "ferry.toml, or your own config.toml, sets it"),
+    ],
 )
 def test_a_wrong_file_is_named(content: str, said: str, tmp_path: Path) -> None:
     """A misspelt key or broken TOML says which file it is in."""

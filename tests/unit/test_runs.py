@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
 
-from builder import runs
+from builder import crossing, runs
 from builder.backends import State, Submission
 from builder.errors import UsageError
 from builder.runs import Run
@@ -114,3 +115,59 @@ def test_a_damaged_spec_is_one_sentence(run: Run) -> None:
     (run.folder / "spec.json").write_text('{"suite": 3}')
     with pytest.raises(UsageError, match=r"spec\.json"):
         _ = run.spec
+
+
+def test_a_damaged_submission_is_one_sentence(run: Run) -> None:
+    """An acceptance that is no JSON names the file."""
+    (run.part(1) / "submission.json").write_text("{")
+    with pytest.raises(UsageError, match=r"submission\.json"):
+        run.submission(1)
+
+
+def test_a_journal_with_bytes_that_are_no_text_stays_readable(run: Run) -> None:
+    """What can be read of it is, and the rest is left out."""
+    run.record(State.INTENT, 1)
+    with (run.folder / "journal.jsonl").open("ab") as stream:
+        stream.write(b"\xff\xfe\x00\n" + b"[" * 100_000 + b"\n")
+    run.record(State.QUEUED, 1)
+    assert [entry.state for entry in run.journal()] == ["intent", "queued"]
+
+
+def test_strange_folders_among_the_parts_are_no_parts(run: Run) -> None:
+    """A part's folder is a whole number and nothing else."""
+    for name in ("2x", "²", "03", ".new"):
+        (run.folder / "parts" / name).mkdir()
+    assert run.parts() == [1]
+
+
+def test_a_run_that_is_parsed_too_early_is_not_finished(run: Run) -> None:
+    """Its rows are unknown, and it is still the one that `ferry pull` means."""
+    run.record(State.RUNNING, 1)
+    assert {row.status for row in crossing.parse(run).rows} == {"unknown"}
+    assert runs.find(None).id == run.id
+    run.record("fetched", 1)
+    crossing.parse(run)
+    assert run.is_finished
+
+
+def test_a_run_may_be_named_by_its_folder(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by `.` from inside it."""
+    monkeypatch.chdir(run.folder)
+    assert runs.find(".").id == run.id
+
+
+def test_a_folder_outside_the_runs_has_no_place_among_them(run: Run, tmp_path: Path) -> None:
+    """It is named, with the setting that mends it."""
+    with pytest.raises(UsageError, match="is not among the runs"):
+        runs.place(tmp_path.parent)
+
+
+def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """A pipe stays a pipe, so that /dev/stdout may be named as an output."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    runs.atomic_write(pipe, "text")
+    assert os.read(reader, 100) == b"text"
+    os.close(reader)
+    assert pipe.is_fifo()
