@@ -76,7 +76,7 @@ class Attempt:
         """Return a case's last event and its samples by side.
 
         Raises MissingError when there is no such event, when it contradicts another, or when its samples,
-        the plan or, for a case that passed, its device are not there.
+        the plan or, for a case that passed, its device, gate or samples are not there.
         """
         results = self.results.get(case_id, [])
         if not results:
@@ -90,6 +90,8 @@ class Attempt:
             raise MissingError("the plan, which says what code was run, is lost")
         if done.status == "passed" and done.device_index not in self.devices:
             raise MissingError(f"the event that says what device {done.device_index} is, is lost")
+        if done.status == "passed" and not (done.gate and done.samples):
+            raise MissingError("it is said to have passed with no gate or no samples")
         return done, _assembled(self.samples.get(case_id, []), done.samples)
 
     def _why_none(self, case_id: str) -> str:

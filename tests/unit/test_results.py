@@ -37,12 +37,27 @@ def passed(case: Case, baseline: Sequence[int], candidate: Sequence[int]) -> lis
     ]
 
 
-@pytest.mark.parametrize(("baseline", "candidate"), [([0, 0], [0, 0]), ([5], [0]), ([0], [5]), ([], [])])
+@pytest.mark.parametrize(("baseline", "candidate"), [([0, 0], [0, 0]), ([5], [0]), ([0], [5])])
 def test_no_speed_comes_from_no_time(tmp_path: Path, baseline: list[int], candidate: list[int]) -> None:
-    """A sample of 0 ns, and a round without a sample, leave the case unknown and say so."""
+    """A sample of 0 ns leaves the case unknown and say so."""
     row = row_of(tmp_path, *passed(CASE, baseline, candidate))
     assert (row.status, row.speedup) == ("unknown", None)
     assert "0 ns" in row.error
+
+
+def test_no_case_passes_without_a_gate(tmp_path: Path) -> None:
+    """A result that says `passed` and nothing of its gate is no result."""
+    *samples, _ = passed(CASE, [5], [4])
+    row = row_of(tmp_path, *samples, CaseDone(CASE.id, 0, "passed", samples=2))
+    assert (row.status, row.speedup) == ("unknown", None)
+    assert "no gate or no samples" in row.error
+
+
+def test_no_case_passes_without_samples(tmp_path: Path) -> None:
+    """A result that says `passed` and has no times is no result."""
+    row = row_of(tmp_path, CaseDone(CASE.id, 0, "passed", gate=GATE))
+    assert (row.status, row.speedup) == ("unknown", None)
+    assert "no gate or no samples" in row.error
 
 
 def test_one_sample_is_a_round(tmp_path: Path) -> None:
