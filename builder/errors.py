@@ -11,6 +11,10 @@ FerryError
 ├── InterruptError      130    Ctrl-C
 ├── IncompleteError       4    results are missing
 └── BugError              1    ours; please report it
+
+Without an error the rows decide: 6 wrong accelerator, 4 a case is `unknown` or `not_run`, 3 a case is
+`failed_gate`, `error`, `oom`, `timeout` or `disqualified`, else 0. Of several codes
+the worst wins: see `SEVERITY`.
 """
 
 from __future__ import annotations

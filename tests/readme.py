@@ -43,8 +43,8 @@ def options(_: str) -> str:
 
 def exit_codes(_: str) -> str:
     """The exit codes, from the tree of errors."""
-    tree = inspect.cleandoc(errors.__doc__ or "").partition("\n\n")[2]
-    return f"```\n{tree}\n```"
+    _, tree, rows = inspect.cleandoc(errors.__doc__ or "").split("\n\n")
+    return f"```\n{tree}\n```\n\n{rows}"
 
 
 def suites(_: str) -> str:
@@ -63,10 +63,8 @@ def run(run_id: str) -> str:
     """A published run's results as a table."""
     with (PUBLISHED / run_id / "results.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    head = [
-        "| shape | B,S,D,H,F,L | dtype | status | baseline ms | ms | speed-up | 95 % | max abs | gate share |"
-    ]
-    head += ["|---|---|---|---|--:|--:|--:|---|--:|--:|"]
+    names = ("shape", "B S D H F L", "dtype", "status", "baseline ms", "ms", "speed-up", "95 %", "max abs")
+    head = [f"| {' | '.join((*names, 'gate share'))} |", f"|{'---|' * 4}{'--:|' * 6}"]
     speedups = [float(row["speedup"]) for row in rows if row["speedup"]]
     geomean = exp(sum(map(log, speedups)) / len(speedups))
     total = f"Geomean {geomean:.3f}× over the {len(speedups)} of {len(rows)} rows that have a speed-up."

@@ -98,7 +98,9 @@ _OPTIONS = (
     option("--devices", type=click.IntRange(min=0), default=0, help="Cards to use at most; 0 is all."),
     option("--timeout", type=DURATION, default="0", help="The kernel's own limit, as 9m; 0 is none."),
     option("--case-timeout", type=DURATION, default="30m", show_default=True, help="One case's limit."),
-    option("--as", "form", type=click.Choice(["notebook", "script"]), default="notebook", help="Its form."),
+    option(
+        "--as", "form", type=click.Choice(["notebook", "script"]), default="notebook", help="What is pushed."
+    ),
     option("--name", default="", help="A name of your own for the run."),
     option("--device-packages", multiple=True, help="Modules installed where the kernel runs."),
 )
