@@ -13,7 +13,7 @@ help: ## say what there is
 
 run: ## set up, run the suite `smoke` on this machine, print the table
 	@$(set_up) torch
-	@$(PY) -m builder run $$(sh .ci/routes)
+	@$(PY) -m builder run
 
 test: ## set up, run the quick tests
 	@$(set_up) torch notebook dev

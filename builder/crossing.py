@@ -111,14 +111,15 @@ def import_log(run: Run, log: Path, outputs: Sequence[Path]) -> Outcome:
     """Take in the log (and output files or folders) of a kernel that somebody carried by hand, and parse.
 
     Raises UsageError, and copies nothing, when the run's place brings its log itself, and when the log is
-    of another run or is no log.
+    of another run or another execution, or is no log.
     """
     if not backend_of(run).limits().by_hand:
         raise UsageError(f"run {run.id} is on {run.spec.backend}, not by hand", f"next: ferry pull {run.id}")
     refuse_no_log(log)
-    read_records([log], run.id)
+    arrived = read_records([log], run.id)
     folder = run.part(PART)
     with run.lock("fetch"):
+        _refuse_another_execution(arrived, read_records(run.logs(), run.id))
         number = next(n for n in range(1, 10_000) if not (folder / _numbered("log", n, ".raw")).exists())
         if outputs:
             _copy_outputs(outputs, folder / _numbered("outputs", number, ""))
@@ -126,6 +127,18 @@ def import_log(run: Run, log: Path, outputs: Sequence[Path]) -> Outcome:
     run.record(State.DONE, PART, f"imported {log.name}")
     run.record("fetched", PART)
     return parse(run)
+
+
+def _refuse_another_execution(arrived: Records, known: Records) -> None:
+    """Two executions of one kernel from its start claim the same events, and would cost each other's rows."""
+    plans = {(attempt.part, attempt.number): attempt.plan for attempt in known.attempts if attempt.plan}
+    for attempt in arrived.attempts:
+        if attempt.plan and plans.get((attempt.part, attempt.number), attempt.plan) != attempt.plan:
+            raise UsageError(
+                f"the log is of another execution of the kernel than the one that run {known.run_id} has",
+                "a second measurement is a run of its own, by ferry push; what the first one lacks is run by "
+                "python3 kernel.py --continue ferry-events.jsonl",
+            )
 
 
 def _numbered(stem: str, number: int, suffix: str) -> str:

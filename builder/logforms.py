@@ -43,7 +43,11 @@ _FOREIGN = (
         "a web page, perhaps one that says no",
         "fetch the log again",
     ),
-    (rb'\s*\{\s*"(?:cells|metadata|nbformat\w*)"\s*:', "a notebook", "give the log of its run"),
+    (
+        rb'\s*\{\s*"(?:cells|metadata|nbformat\w*)"\s*:',
+        "a notebook",
+        "give the ferry-events.jsonl that its run left",
+    ),
     (rb"(?:schema,run_id|case_id,side),", "a table of results", "give the log that it was made from"),
     (rb'\s*\{\s*"(?:files|log)"\s*:', "an answer of Kaggle's service", "give the text of its `log` field"),
     (rb'\s*\{\s*"(?:schema|suite)"\s*:', "a file that ferry wrote", "give the run's log.raw"),

@@ -61,7 +61,7 @@ class Selection:
 def routes() -> list[str]:
     """Return the names of gpuferry's own routes without importing any."""
     folder = Path(__file__).parent.parent / "model" / "routes"
-    return ["auto", *sorted(path.stem for path in folder.glob("[a-z]*.py"))]
+    return ["auto", "fast", *sorted(path.stem for path in folder.glob("[a-z]*.py"))]
 
 
 def plan(selection: Selection) -> tuple[Case, ...]:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 
-# What the model does unasked is `auto`. `safe`, `fast` and `fp16` join here, once there is a choice to make.
-CHOICES = {AUTO: "sdpa"}
+# What the model does unasked is `auto`; `fast` compiles where that works. `safe` and `fp16` join here, once
+# there is a choice to make.
+CHOICES = {AUTO: "sdpa", "fast": "compiled"}
 
 
 def files() -> tuple[str, ...]:

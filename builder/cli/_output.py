@@ -133,8 +133,8 @@ def _table(rows: Sequence[Row]) -> None:
     console.width = max(console.width, _TABLE_WIDTH)  # figures cut to fit would be wrong ones
     console.print(table)
     for row in rows:
-        if row.error:
-            last = row.error.strip().rpartition("\n")[2]
+        if told := row.error or row.route_note:
+            last = told.strip().rpartition("\n")[2]
             say(f"{row.case_id}: {last}")
     for line in _summary(rows):
         say(line)

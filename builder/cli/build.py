@@ -29,7 +29,7 @@ def command(output: Path, for_script: Path | None, as_json: bool, **options: Any
     if for_script:
         names = write_folder(for_script, output, options["model"], options["device_packages"])
         files = [output / name for name in names]
-        lines = [str(path) for path in files]
+        lines = [*map(str, files), f"next: cd '{output}' && python run.py [the script's own flags]"]
         content: dict[str, Any] = {}
     else:
         built = write_build(make_spec(**options), output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from subprocess import CalledProcessError
 from types import FunctionType
 
 import torch
@@ -64,8 +65,15 @@ class Route(sdpa.Route):
 
 
 def first_cause(error: BaseException) -> str:
-    """Class and first line of the error at the root of a compiler's chain of wrappers."""
+    """Class and first line of the error at the root of a compiler's chain of wrappers.
+
+    Where a program failed, the first line in its output that tells an error, not the command it was given.
+    """
     while cause := getattr(error, "inner_exception", None) or error.__cause__:
         error = cause
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
+    text = str(error)
+    if isinstance(error, CalledProcessError) and error.output:
+        text = error.output if isinstance(error.output, str) else error.output.decode(errors="replace")
+    lines = text.strip().splitlines() or [""]
+    told = next((line for line in lines if "error:" in line and "collect2" not in line), lines[0])
+    return f"{type(error).__name__}: {told}"[:300]

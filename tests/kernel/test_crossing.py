@@ -69,7 +69,7 @@ def test_log_and_events_file_each_suffice(tmp_path: Path) -> None:
 
 
 def test_a_kernel_carried_by_hand_comes_back_by_import(tmp_path: Path) -> None:
-    """Push to `manual`, run the kernel elsewhere, import its log: the run is finished."""
+    """Push to `manual`, run the kernel elsewhere, import its log: finished; a second execution is refused."""
     done = run_ferry("push", "--backend", "manual", "--accelerator", "cpu", *ONE_CASE)
     assert done.returncode == 0, done.stderr
     run = only_run()
@@ -84,6 +84,13 @@ def test_a_kernel_carried_by_hand_comes_back_by_import(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert [row["status"] for row in rows(run)] == ["passed"]
     assert run_ferry("pull", run.id).returncode == 0
+    before = sorted(run.part(1).iterdir())
+    with (tmp_path / "again.log").open("wb") as log:
+        subprocess.run([sys.executable, kernel, "--deadline", "1s"], cwd=tmp_path, stdout=log, check=True)
+    again = run_ferry("import", run.id, str(tmp_path / "again.log"))
+    assert again.returncode == 2
+    assert "another execution" in again.stderr
+    assert sorted(run.part(1).iterdir()) == before
 
 
 def test_a_cpu_never_takes_the_place_of_a_gpu(tmp_path: Path) -> None:

@@ -107,3 +107,22 @@ def test_the_first_cause_is_at_the_bottom_of_the_chain() -> None:
     outer.inner_exception = middle  # type: ignore[attr-defined]
     assert first_cause(outer) == "OSError: disk full"
     assert first_cause(KeyError()) == "KeyError: "
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (
+            b"In file included from a.cpp:1:\na.h:2: fatal error: Python.h: No such file",
+            "Python.h: No such file",
+        ),
+        (b"ld: cannot find -ltorch\ncollect2: error: ld returned 1 exit status", "ld: cannot find -ltorch"),
+        ("a.cpp:3: error: no such type", "a.cpp:3: error: no such type"),
+        (b"", "returned non-zero exit status 1."),
+    ],
+)
+def test_of_a_program_that_failed_its_own_words_are_told(output: str | bytes, told: str) -> None:
+    """What the C++ compiler or its linker wrote is the cause, not the long command it was given."""
+    cause = first_cause(subprocess.CalledProcessError(1, ["g++", "a.cpp"], output=output))
+    assert cause.startswith("CalledProcessError: ")
+    assert cause.endswith(told)

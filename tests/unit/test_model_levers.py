@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from builder import spec
 from harness.baseline import TransformerConfig
-from harness.shapes import SUITES
+from harness.shapes import CHOOSING_ROUTES, SUITES
 from model import levers, router
 from model.levers import LEVERS, Settings
 from tests.unit.model_cases import candidate
@@ -31,8 +32,8 @@ def test_every_value_of_the_table_is_taken() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("LEVER_ROUTE", "flashy", "auto, compiled, eager, sdpa"),
-        ("LEVER_ROUTE", "", "auto, compiled, eager, sdpa"),
+        ("LEVER_ROUTE", "flashy", "auto, fast, compiled, eager, sdpa"),
+        ("LEVER_ROUTE", "", "auto, fast, compiled, eager, sdpa"),
         ("LEVER_QKV", "both", "fused, separate"),
         ("LEVER_RESIDUAL", "INPLACE", "inplace, new"),
         ("LEVER_CHUNK", "0", "auto, a whole number from 1"),
@@ -66,19 +67,27 @@ def test_levers_are_read_at_construction(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_an_unknown_route_is_refused() -> None:
     """The router fails for a name it lacks and lists those it has."""
-    with pytest.raises(ValueError, match="unknown route 'nope'; known are: auto, compiled, eager, sdpa"):
+    with pytest.raises(
+        ValueError, match="unknown route 'nope'; known are: auto, fast, compiled, eager, sdpa"
+    ):
         router.load("nope")
 
 
 def test_a_route_bears_the_name_of_its_file() -> None:
-    """Each file in `routes/` loads, and says its own name; `auto` is one of them."""
+    """Each file in `routes/` loads, and says its own name; each choice is one of them."""
     assert [router.load(name).ran for name in router.files()] == list(router.files())
-    assert router.choose("auto") in router.files()
+    assert {router.choose(name) for name in router.CHOICES} <= set(router.files())
+
+
+def test_the_host_lists_the_same_routes() -> None:
+    """What the command line takes for a route is what the model knows, and what is a choice may fall back."""
+    assert spec.routes() == list(router.names())
+    assert set(router.CHOICES) <= CHOOSING_ROUTES
 
 
 def test_the_suites_ask_for_what_there_is() -> None:
     """Every route and lever setting of a suite is known to the model."""
     for suite in SUITES.values():
-        assert set(suite.routes) <= set(router.names())
+        assert {*suite.routes, *(extra.route for extra in suite.extras if extra.route)} <= set(router.names())
         for setting in suite.lever_settings:
             levers.read(setting)

@@ -195,6 +195,6 @@ print(*(lever.name for lever in levers.LEVERS))
 print("torch" in sys.modules)
 """
     names, known, torch_there = alone(code).splitlines()
-    assert names == "auto brand_new compiled eager sdpa"
+    assert names == "auto fast brand_new compiled eager sdpa"
     assert known == "LEVER_ROUTE LEVER_QKV LEVER_RESIDUAL LEVER_CHUNK"
     assert torch_there == "False"

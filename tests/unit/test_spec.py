@@ -32,7 +32,7 @@ def test_the_smoke_suite_compiles_once() -> None:
     """Two routes on every tiny shape, one compiled case, one in chunks; a route asked for is the only one."""
     cases = plan(Selection("smoke"))
     assert len(cases) == 12
-    assert [case.route for case in cases].count("compiled") == 1
+    assert [case.route for case in cases].count("fast") == 1
     assert [case.levers for case in cases if case.levers] == [{"LEVER_CHUNK": "3"}]
     assert {case.route for case in plan(Selection("smoke", routes=("eager",)))} == {"eager"}
     assert len(plan(Selection("smoke", own_model=True))) == 5
