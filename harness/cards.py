@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 _QUERY = "index,uuid,name,memory.total,driver_version"
+_LINE = re.compile(r"\d+(,[^,]*){4}$")
 _MIB = 2**20
 
 
@@ -34,10 +36,13 @@ class Card:
         return self.index >= 0
 
     def matches(self, asked: str) -> bool:
-        """Whether the card is what was asked for: nothing, `any` GPU, `cpu`, or a part of its name."""
+        """Whether the card is what was asked for: nothing, `any` GPU, `cpu`, or words of its name.
+
+        Whole words: an `L4` is no L40S, an `A10` no A100.
+        """
         if asked in ("", "any", "cpu"):
             return asked == "" or self.is_gpu == (asked == "any")
-        return self.is_gpu and asked.lower() in self.name.lower()
+        return self.is_gpu and bool(re.search(rf"(?<!\w){re.escape(asked)}(?!\w)", self.name, re.IGNORECASE))
 
 
 def find_cards(asked: str, devices: int) -> list[Card]:
@@ -56,7 +61,7 @@ def _gpus() -> list[Card]:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return []
-    return [_gpu(line) for line in answer.splitlines() if line.count(",") == _QUERY.count(",")]
+    return [_gpu(line) for line in answer.splitlines() if _LINE.match(line)]
 
 
 def _gpu(line: str) -> Card:
@@ -68,13 +73,16 @@ def _gpu(line: str) -> Card:
 def _visible(gpus: list[Card], environment: Mapping[str, str]) -> list[Card]:
     """Keep to the cards that somebody above us (slurm, a user) has left visible.
 
-    A name that is no card's number or uuid is a slice of a card: its size is not known here.
+    As CUDA reads it: the first name that is neither a card's number or uuid nor a slice of a card (`-1`,
+    `NoDevFiles`) ends the list. A slice's size is not known here.
     """
     if not gpus or "CUDA_VISIBLE_DEVICES" not in environment:
         return gpus
     cards: list[Card] = []
     for name in filter(None, map(str.strip, environment["CUDA_VISIBLE_DEVICES"].split(","))):
         known = [card for card in gpus if name == str(card.index) or card.pin.startswith(name)]
+        if not known and not name.startswith("MIG-"):
+            break
         cards.append(known[0] if known else replace(gpus[0], index=len(cards), memory_bytes=0, pin=name))
     return cards
 

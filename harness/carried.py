@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,11 +11,13 @@ from harness.events import (
     FINAL_STATUSES,
     CaseDone,
     DamagedEventError,
+    Device,
     Event,
     Order,
     Plan,
     Planned,
     RunRef,
+    Samples,
     Terms,
     decode,
 )
@@ -68,7 +72,7 @@ def read_carried(path: Path, ref: RunRef, order: Order) -> Carried:
         ref=ref if ref.run_id else replace(refs[-1] if refs else ref, run_id=run, part=part),
         attempt=max(event.name.attempt for event in events) + 1,
         lines=tuple(line for line, _ in mine),
-        statuses={e.body.case_id: e.body.status for e in events if isinstance(e.body, CaseDone)},
+        statuses=_statuses(events),
         damaged=damaged,
     )
 
@@ -84,6 +88,34 @@ def _decoded(text: str) -> tuple[list[tuple[str, Event]], int]:
             if event is not None:
                 found.append((line, event))
     return found, damaged
+
+
+def _statuses(events: Sequence[Event]) -> dict[str, str]:
+    """The last status of each case that has ended; `unknown` where a line is lost that its row needs.
+
+    That is its attempt's plan and, for a case that passed, its device and all of its samples.
+    """
+    bodies = {event.name: event.body for event in events}  # a replayed line counts once
+    plans = {name.attempt for name, body in bodies.items() if isinstance(body, Plan)}
+    devices = {(name.attempt, body.index) for name, body in bodies.items() if isinstance(body, Device)}
+    samples: Counter[tuple[int, str]] = Counter()
+    for name, body in bodies.items():
+        if isinstance(body, Samples):
+            samples[name.attempt, body.case_id] += _count(body)
+
+    def is_whole(attempt: int, done: CaseDone) -> bool:
+        measured = (attempt, done.device_index) in devices and samples[attempt, done.case_id] == done.samples
+        return attempt in plans and (done.status != "passed" or measured)
+
+    ends = [(name.attempt, body) for name, body in bodies.items() if isinstance(body, CaseDone)]
+    return {done.case_id: done.status if is_whole(attempt, done) else "unknown" for attempt, done in ends}
+
+
+def _count(samples: Samples) -> int:
+    try:
+        return len(samples.values)
+    except DamagedEventError:
+        return 0
 
 
 def _check_order(path: Path, events: list[Event], order: Order) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.events import Device, Samples, from_plain, to_plain
+from harness.plain import UNREADABLE
 from harness.shapes import Case
 
 # --- requests ---------------------------------------------------------------------------------------------
@@ -159,6 +160,6 @@ def unpack(line: bytes) -> Message:
     try:
         kind, body = json.loads(line)
         message: Message = from_plain(_KINDS[kind], body)
-    except (KeyError, TypeError, ValueError) as problem:
+    except UNREADABLE as problem:
         raise BrokenMessageError(f"{line[:80]!r} is no message") from problem
     return message

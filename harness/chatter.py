@@ -24,6 +24,11 @@ def clean(line: bytes) -> str:
     return _CONTROL.sub("", text).replace(_CORE, _CORE[0] + "." + _CORE[1:])
 
 
+def _size(line: str) -> int:
+    """Bytes of the line in the log, its end included."""
+    return len(line.encode()) + 1
+
+
 class Relay:
     """The chatter of one card's children in one case: the head at once, the tail when the case ends.
 
@@ -38,7 +43,7 @@ class Relay:
 
     def _begin(self) -> None:
         self._head_bytes = self._tail_bytes = self._left_out = 0
-        self._tail: deque[bytes] = deque()
+        self._tail: deque[str] = deque()
 
     def hear(self, speaker: str, data: bytes) -> None:
         """Take what `speaker` has printed; a line that has not ended yet waits for its end."""
@@ -47,20 +52,23 @@ class Relay:
         self._partial[speaker] = partial[cut:]
         lines = [line[at : at + LINE_BYTES] for line in whole for at in range(0, len(line) or 1, LINE_BYTES)]
         lines += [partial[at : at + LINE_BYTES] for at in range(0, cut, LINE_BYTES)]
-        head = [line for line in lines if self._fits(line)]
+        head = [line for line in map(self._written, lines) if self._fits(line)]
         if head:
-            self._write([self._prefix + clean(line) for line in head])
+            self._write(head)
 
-    def _fits(self, line: bytes) -> bool:
-        """Whether the line belongs to the head; else it is kept for the tail."""
-        size = len(line) + 1
+    def _written(self, line: bytes) -> str:
+        return self._prefix + clean(line)
+
+    def _fits(self, line: str) -> bool:
+        """Whether the line, as it is written, belongs to the head; else it is kept for the tail."""
+        size = _size(line)
         if not self._tail and self._head_bytes + size <= HEAD_BYTES:
             self._head_bytes += size
             return True
         self._tail.append(line)
         self._tail_bytes += size
         while self._tail_bytes > TAIL_BYTES:
-            dropped = len(self._tail.popleft()) + 1
+            dropped = _size(self._tail.popleft())
             self._tail_bytes -= dropped
             self._left_out += dropped
         return False
@@ -69,8 +77,8 @@ class Relay:
         """Close the case: write unended lines and the tail, say how much is missing, and begin anew."""
         for speaker in [name for name, partial in self._partial.items() if partial]:
             self.hear(speaker, b"\n")
-        missing = [f"… {self._left_out} bytes of output left out …"] if self._left_out else []
-        lines = [self._prefix + line for line in (*missing, *map(clean, self._tail))]
+        left_out = f"{self._prefix}… {self._left_out} bytes of output left out …"
+        lines = [*([left_out] if self._left_out else []), *self._tail]
         if lines:
             self._write(lines)
         self._begin()

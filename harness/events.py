@@ -17,10 +17,10 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.plain import UNREADABLE, unpack_ns
 from harness.plain import from_plain as from_plain
 from harness.plain import pack_ns as pack_ns
 from harness.plain import to_plain as to_plain
-from harness.plain import unpack_ns
 from harness.shapes import Case
 
 MARKER = "@@ferry@@ "
@@ -278,7 +278,7 @@ def decode(line: str) -> Event | None:
         raise DamagedEventError("an event is cut or altered: its check does not agree")
     try:
         return _event(json.loads(text + "}"))
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as problem:
+    except UNREADABLE as problem:
         raise DamagedEventError(f"an event that is unknown here: {problem!r}") from problem
 
 

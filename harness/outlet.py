@@ -66,12 +66,19 @@ def to_stdout() -> Write:
 
 
 def to_events_file(folder: Path) -> Write:
-    """Return a writer to a new events file in `folder`; an older one is kept under another name."""
+    """Return a writer to a new events file in `folder`; an older one is kept under another name.
+
+    Where there can be none, as in a read-only folder, stderr says so and the log alone holds the events.
+    """
     path = folder / EVENTS_FILE
-    if path.exists():
-        kept = (folder / f"ferry-events.{number}.jsonl" for number in range(1, 10_000))
-        path.rename(next(name for name in kept if not name.exists()))
-    return tolerant(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    try:
+        if path.exists():
+            kept = (folder / f"ferry-events.{number}.jsonl" for number in range(1, 10_000))
+            path.rename(next(name for name in kept if not name.exists()))
+        return tolerant(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    except OSError as problem:
+        print(f"harness.driver: no {EVENTS_FILE} in {folder}: {problem.strerror}", file=sys.stderr)
+        return tolerant(None)
 
 
 def tolerant(descriptor: int | None) -> Write:

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+# What reading JSON that anybody may have written can raise.
+UNREADABLE = (KeyError, TypeError, ValueError, OverflowError, RecursionError)
 _MOST_NS = 65_536  # in one event; a few forged bytes must not fill the memory
 
 

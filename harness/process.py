@@ -7,6 +7,7 @@ carries the child's tag in its environment, so that nothing outlives it, not eve
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -25,6 +26,8 @@ from harness.limits import CaseFailureError, Watch
 ROOT = Path(__file__).resolve().parent.parent  # the folder that the bundle was unpacked to
 TICK_S = 0.25
 FAREWELL_S = 1.0  # for a child to leave by itself, so that its last words are heard
+DYING_S = 5.0  # from the end of its channel to that of the child: a card takes seconds to let go of
+REPLY_BYTES = 1 << 24  # a longer one is none of ours
 _TAG = "FERRY_CHILD"
 _SILENT = "ignore:Failed to initialize NumPy"  # torch says so at every start where there is no numpy
 
@@ -50,7 +53,8 @@ class Child:
             os.close(replies_end)
         assert self._process.stdout is not None
         self._said = self._process.stdout.fileno()
-        self._unread = b""
+        self._unread = bytearray()
+        self._silent_since = math.inf  # when its end of the channel was closed
         self._selector = selectors.DefaultSelector()
         for source in (self._replies, self._said):
             self._selector.register(source, selectors.EVENT_READ)
@@ -98,8 +102,7 @@ class Child:
         """Let the child leave by itself, then kill what is left of it."""
         if self._process.poll() is None:
             self._close_requests()
-            with contextlib.suppress(CaseFailureError):
-                self._drain(until=time.monotonic() + FAREWELL_S)
+            self._drain(until=time.monotonic() + FAREWELL_S)
         self.kill()
 
     def kill(self) -> None:
@@ -136,8 +139,12 @@ class Child:
             gone = self._process.poll() is not None
             if not self._listen(0 if gone else TICK_S) and gone:
                 raise self._death()
+            if len(self._unread) > REPLY_BYTES:
+                raise BrokenMessageError("a line without end")
+            if time.monotonic() > self._silent_since + DYING_S:
+                raise BrokenMessageError("it is closed")
         line, _, self._unread = self._unread.partition(b"\n")
-        return line
+        return bytes(line)
 
     def _listen(self, timeout: float) -> bool:
         """Read what has come; return whether a reply may have."""
@@ -146,6 +153,8 @@ class Child:
             data = os.read(key.fd, 1 << 16)
             if not data:
                 self._selector.unregister(key.fd)
+                if key.fd == self._replies:
+                    self._silent_since = time.monotonic()
             elif key.fd == self._replies:
                 self._unread += data
                 replied = True
@@ -167,7 +176,8 @@ class Child:
         code = self._process.returncode
         if code >= 0:
             return CaseFailureError("error", f"exit {code}", f"the {self.name} left with exit code {code}")
-        name = signal.Signals(-code).name
+        named = -code in set(signal.Signals)
+        name = signal.Signals(-code).name if named else f"signal {-code}"
         if name == "SIGKILL" and _oom_kills() > self._oom_kills:
             return CaseFailureError("oom", name, f"the {self.name} was killed: the machine was out of memory")
         return CaseFailureError("error", name, f"the {self.name} was ended by {name}")

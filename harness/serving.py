@@ -21,7 +21,7 @@ from harness.channel import Hello, Message, Problem, pack, unpack
 
 ERROR_CHARACTERS = 3000  # of a traceback; its end says most
 _PR_SET_PDEATHSIG = 1
-_NOT_THE_AUTHORS = (str(Path(__file__).parent), "<frozen importlib", importlib.__file__)
+_NOT_THE_AUTHORS = (f"{Path(__file__).parent}{os.sep}", "<frozen importlib", importlib.__file__)
 
 Answer = Callable[[Message], Message]
 
@@ -43,6 +43,7 @@ def serve(module: str, oom_score: int) -> None:
     """
     requests, replies = (int(number) for number in sys.argv[1:3])
     _settle((requests, replies), sys.argv[3], oom_score)
+    del sys.argv[1:]  # what reads the command line at import finds none
     me, desk = os.getpid(), _Door(module)
     with open(requests, "rb") as incoming, open(replies, "wb") as outgoing:  # noqa: PTH123 (descriptors)
         for line in incoming:
@@ -88,7 +89,12 @@ def is_out_of_memory(error: BaseException) -> bool:
     names = {cls.__name__ for cls in type(error).__mro__}
     return bool(names & {"MemoryError", "OutOfMemoryError"}) or any(
         words in str(error)
-        for words in ("DefaultCPUAllocator: ", "CUDA out of memory", "STATUS_ALLOC_FAILED")
+        for words in (
+            "DefaultCPUAllocator: ",
+            "CUDA out of memory",
+            "CUDA error: out of memory",
+            "STATUS_ALLOC_FAILED",
+        )
     )
 
 
@@ -102,7 +108,8 @@ def _tail_of_traceback(error: BaseException) -> str:
 
 def _leave() -> None:
     """End at once: torch takes half a second to clean up what the end of the process cleans up anyway."""
-    sys.stdout.flush()
+    with contextlib.suppress(Exception):  # a candidate may have put anything in stdout's place, or closed it
+        sys.stdout.flush()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).fflush(None)  # what extensions have printed and C still holds back
     os._exit(0)

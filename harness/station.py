@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -67,11 +68,18 @@ class Station:
                 self._done, status="passed", samples=sum(len(part.values) for part in samples)
             )
         except CaseFailureError as failure:
-            self._done = replace(
-                self._done, status=failure.status, error_kind=failure.kind, error=failure.error
-            )
+            self._fail(failure)
+        except Exception as error:  # noqa: BLE001 (a fault of our own costs the case, too, and not the run)
+            traceback.print_exc()
+            self._end_judge()
+            samples = ()
+            words = f"the driver failed, its traceback is in the log: {error}"
+            self._fail(CaseFailureError("error", f"driver:{type(error).__name__}", words))
         self._relay.end()
         return samples, self._done
+
+    def _fail(self, failure: CaseFailureError) -> None:
+        self._done = replace(self._done, status=failure.status, error_kind=failure.kind, error=failure.error)
 
     def tidy(self, case: Case) -> None:
         """After the case's end is told: part with whoever must not serve the next one."""

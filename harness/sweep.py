@@ -94,8 +94,7 @@ class Sweep:
         """Say of every case without an end that it was not run, and why; then end the attempt."""
         words = WORDS.get(reason, "the driver failed, its traceback is in the log")
         for case in self._order.cases:
-            if case.id not in self._statuses:
-                self._tell(CaseDone(case.id, -1, "not_run", reason, f"not started: {words}"))
+            self._tell(CaseDone(case.id, -1, "not_run", reason, f"not started: {words}"))
         counts = dict(Counter(self._statuses.values()))
         self._outlet.emit(End(reason, counts, round(self._limits.elapsed(), 3)), last=True)
 
@@ -134,11 +133,14 @@ class Sweep:
         self._outlet.emit(device)
 
     def _tell(self, *bodies: Samples | CaseDone) -> None:
-        """Write a case's samples and its end in one go, and remember the status."""
+        """Write a case's samples and its end in one go, once, and remember the status."""
         done = bodies[-1]
         assert isinstance(done, CaseDone)
-        self._statuses[done.case_id] = done.status
-        self._outlet.emit(*bodies)
+        with self._lock:
+            if done.case_id in self._statuses:  # a card that was no longer waited for comes late
+                return
+            self._statuses[done.case_id] = done.status
+            self._outlet.emit(*bodies)
 
     # --- the end ------------------------------------------------------------------------------------------
 

@@ -25,12 +25,17 @@ MORE_FAULTS = {
     "exits_hard": ("error", "exit 3", "left with exit code 3"),
     "exits_softly": ("error", "SystemExit", "sys.exit(0)"),
     "no_tensor": ("error", "not_a_tensor", "returned list, not a tensor"),
+    "odd_signal": ("error", "signal 40", "the worker was ended by signal 40"),
+    "answers_itself": ("error", "broken_channel", "is no message"),
+    "never_ends_its_answer": ("error", "broken_channel", "a line without end"),
+    "closes_its_files": ("error", "broken_channel", "the worker broke its channel: it is closed"),
 }
 SOUND = [case(), case("sound", route="eager"), case("sound", "t03")]
 LOST = case("other_route", route="sdpa")
 PECULIAR = case("peculiar")
 HALF = case("wrong_dtype")
 FORKING = case("forks_and_returns")
+ASKING = case("asks_for_arguments")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +49,7 @@ def log(kernel: Kernel) -> Log:
 @pytest.fixture(scope="module")
 def more(tmp_path_factory: pytest.TempPathFactory) -> Log:
     """One run over further faults."""
-    cases = [*(case(fault) for fault in MORE_FAULTS), HALF, FORKING]
+    cases = [*(case(fault) for fault in MORE_FAULTS), HALF, FORKING, ASKING]
     return unpack(tmp_path_factory.mktemp("more")).run(order(*cases))
 
 
@@ -141,6 +146,12 @@ def test_fork_that_returns_answers_once(more: Log) -> None:
     """A child that the candidate forked and let run on writes no second reply."""
     assert more.done[FORKING.id].status == "passed"
     assert more.done[FORKING.id].samples == 8
+
+
+@pytest.mark.slow
+def test_command_line_is_empty_for_a_model(more: Log) -> None:
+    """A model that reads the command line at import finds none of ours there."""
+    assert more.done[ASKING.id].status == "passed", more.done[ASKING.id].error
 
 
 def test_first_call_and_memory_are_measured(log: Log) -> None:

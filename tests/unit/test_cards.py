@@ -44,18 +44,28 @@ def test_cards_that_match_are_preferred(machine: Path) -> None:
 
 @pytest.mark.parametrize(
     ("visible", "pins"),
-    [("1", ["GPU-cccc"]), ("GPU-c,0", ["GPU-cccc", "GPU-aaaa"]), ("", []), ("MIG-x", ["MIG-x"])],
+    [
+        ("1", ["GPU-cccc"]),
+        ("GPU-c,0", ["GPU-cccc", "GPU-aaaa"]),
+        ("", []),
+        ("MIG-x", ["MIG-x"]),
+        ("-1", []),
+        ("1,-1,0", ["GPU-cccc"]),
+        ("NoDevFiles", []),
+    ],
 )
 def test_somebody_elses_choice_holds(
     machine: Path, monkeypatch: pytest.MonkeyPatch, visible: str, pins: list[str]
 ) -> None:
-    """Cards that CUDA_VISIBLE_DEVICES hides are not used; a slice of a card keeps its own name."""
+    """Cards that CUDA_VISIBLE_DEVICES hides, or that follow a name of none, are not used; slices stay so."""
     install(machine, MIXED)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert [card.pin for card in find_cards("any", 0) if card.is_gpu] == pins
 
 
-@pytest.mark.parametrize("answer", [None, "No devices were found\n"])
+@pytest.mark.parametrize(
+    "answer", [None, "No devices were found\n", "Unable to reach GPU 0000:01:00.0, lost, off, bus, Error\n"]
+)
 def test_machine_without_gpu_is_a_cpu(machine: Path, answer: str | None) -> None:
     """Without a GPU, with or without the program that lists them, the CPU is the card."""
     if answer is not None:
@@ -85,6 +95,21 @@ def test_cpu_can_be_asked_for(machine: Path) -> None:
     ],
 )
 def test_what_matches(asked: str, gpu: bool, cpu: bool) -> None:
-    """A pattern is a part of a GPU's name in any case of letters; `any` is any GPU, nothing is anything."""
+    """A pattern is words of a GPU's name in any case of letters; `any` is any GPU, nothing is anything."""
     assert Card(0, "Tesla T4", 1).matches(asked) is gpu
     assert Card(-1, "cpu T4-like", 1).matches(asked) is cpu
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "same"),
+    [
+        ("A10", "NVIDIA A100-SXM4-40GB", False),
+        ("A100", "NVIDIA A100-SXM4-40GB", True),
+        ("NVIDIA L4", "NVIDIA L40S", False),
+        ("L4", "NVIDIA L4", True),
+        ("rtx 4090", "NVIDIA GeForce RTX 4090", True),
+    ],
+)
+def test_names_that_begin_alike_are_told_apart(asked: str, name: str, same: bool) -> None:
+    """A pattern matches whole words only: an A100 is no A10."""
+    assert Card(0, name, 1).matches(asked) is same

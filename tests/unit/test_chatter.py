@@ -1,5 +1,6 @@
 """What children print is relayed whole, bounded, and never as an event."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,8 +77,15 @@ def test_middle_of_a_flood_is_left_out() -> None:
     head, tail = lines[:gap], lines[gap + 1 :]
     assert head == [f"cpu| {line.decode()}" for line in sent[: len(head)]]
     assert tail == [f"cpu| {line.decode()}" for line in sent[-len(tail) :]]
-    assert (len(head), len(tail)) == (HEAD_BYTES // 10, TAIL_BYTES // 10)
-    assert lines[gap] == f"cpu| … {10 * (len(sent) - len(head) - len(tail))} bytes of output left out …"
+    assert (len(head), len(tail)) == (HEAD_BYTES // 15, TAIL_BYTES // 15)
+    assert lines[gap] == f"cpu| … {15 * (len(sent) - len(head) - len(tail))} bytes of output left out …"
+
+
+@pytest.mark.parametrize("flood", [b"\n" * 300_000, b"\xff\x00" * 300_000 + b"\n"])
+def test_caps_hold_for_what_is_written(flood: bytes) -> None:
+    """Empty lines, which get a prefix, and bytes that are spelled out stay within the caps, too."""
+    written = "".join(line + "\n" for line in relayed(flood))
+    assert HEAD_BYTES < len(written.encode()) <= HEAD_BYTES + TAIL_BYTES + 100
 
 
 def test_endless_line_is_cut() -> None:

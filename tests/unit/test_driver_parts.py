@@ -27,6 +27,7 @@ from harness.events import Device, Note, Samples, decode, pack_ns
 from harness.exchange import Exchange
 from harness.limits import CaseFailureError, Limits, Watch
 from harness.outlet import EVENTS_FILE, Outlet, to_events_file, tolerant
+from harness.serving import is_out_of_memory
 from harness.shapes import SHAPES, Case, parse_duration
 from harness.station import as_seen, gate_of, worst
 
@@ -50,7 +51,12 @@ def test_messages_come_back_whole(message: Message) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"{}", b'["Nothing",{}]', b'["Build",{}]', b'["Check",{"path":1}]', b"\xff"]
+    "line",
+    [
+        *(b"", b"{}", b'["Nothing",{}]', b'["Build",{}]', b'["Check",{"path":1}]', b"\xff"),
+        b'["Output",{"path":"","dtype":"","facts":{"compile_s":1' + b"0" * 400 + b"}}]",
+        b"[" * 100_000,
+    ],
 )
 def test_garbage_is_no_message(line: bytes) -> None:
     """What is no message is refused, whatever it is."""
@@ -149,6 +155,14 @@ def test_place_that_fails_is_given_up(tmp_path: Path) -> None:
     assert [event and event.name.seq for event in events] == [1, 2, 3]
 
 
+def test_folder_that_takes_no_file_costs_the_file_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where no events file can be made, stderr says so, and what is written there goes nowhere."""
+    to_events_file(tmp_path / "gone")(b"an event")
+    assert capsys.readouterr().err.endswith("gone: No such file or directory\n")
+
+
 def test_exchange_leaves_nothing(tmp_path: Path) -> None:
     """The folder in memory comes first, and both are gone after the end."""
     memory, scratch = tmp_path / "memory", tmp_path / "scratch"
@@ -185,3 +199,18 @@ def test_exchange_without_memory_is_on_disk(tmp_path: Path) -> None:
     exchange = Exchange(tmp_path, tmp_path / "absent")
     assert len(exchange.folders) == 1
     exchange.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_so"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+        (RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be reported later"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"), True),
+        (RuntimeError("out of resource: shared memory, Required: 270336"), False),
+    ],
+)
+def test_what_is_out_of_memory(error: Exception, is_so: bool) -> None:
+    """Every way in which CUDA says it counts; an op that wants too much of a core does not."""
+    assert is_out_of_memory(error) is is_so
