@@ -70,9 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse_arguments(arguments: Sequence[str] | None) -> Options:
     """Read the command line; argparse reports what is wrong with it and exits 2."""
-    parser = argparse.ArgumentParser(prog="harness.driver", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("order", type=Path, help="the order, a JSON file")
-    parser.add_argument("--run", type=Path, help="whose run this is, a JSON file")
+    parser = argparse.ArgumentParser(prog="kernel.py", description=(__doc__ or "").partition("\n")[0])
+    # The kernel gives these two; its user gives the others.
+    parser.add_argument("order", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--deadline", type=_duration, default=0.0, metavar="9m", help="end before this time")
     parser.add_argument(
         "--continue", type=Path, dest="earlier", metavar="FILE", help="run what it is missing"

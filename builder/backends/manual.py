@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from builder.errors import IncompleteError
 from builder.runs import place, runs_root
 
 INSTRUCTIONS = """\
-1. carry {kernel} to a machine with the GPU, Python 3.10 or newer and torch
+1. carry {kernel} to the machine that shall run it, which needs Python 3.10 or newer and torch
 2. there:  python3 kernel.py --deadline 9m > ferry.log 2>&1   (ferry-events.jsonl appears beside it)
 3. here:   ferry import {run} ferry.log ferry-events.jsonl"""
 
@@ -33,7 +34,9 @@ class Manual:
         statuses = []
         for submission in submissions:
             folder = runs_root() / submission.reference
-            told = INSTRUCTIONS.format(kernel=folder / "kernel.py", run=folder.parent.parent.name)
+            told = INSTRUCTIONS.format(
+                kernel=shlex.quote(str(folder / "kernel.py")), run=folder.parent.parent.name
+            )
             imported = (folder / "log.raw").exists()
             statuses.append(Status(State.DONE) if imported else Status(State.QUEUED, told))
         return statuses

@@ -132,12 +132,18 @@ def _table(rows: Sequence[Row]) -> None:
     console = Console(stderr=not _for_people(), highlight=False)
     console.width = max(console.width, _TABLE_WIDTH)  # figures cut to fit would be wrong ones
     console.print(table)
+    for line in (*_causes(rows), *_summary(rows)):
+        say(line)
+
+
+def _causes(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what the cases have to say, the last line of each; what several say alike comes once."""
+    saying: dict[str, list[str]] = {}
     for row in rows:
         if told := row.error or row.route_note:
-            last = told.strip().rpartition("\n")[2]
-            say(f"{row.case_id}: {last}")
-    for line in _summary(rows):
-        say(line)
+            saying.setdefault(told.strip().rpartition("\n")[2], []).append(row.case_id)
+    for words, cases in saying.items():
+        yield f"{cases[0] if len(cases) == 1 else f'{len(cases)} cases'}: {words}"
 
 
 def _cells(row: Row) -> tuple[str, ...]:
