@@ -81,6 +81,7 @@ def make_importable(path: Path) -> str:
     Raises CandidateError when it is not there or cannot be imported by that name.
     """
     path = path.resolve()
+    path = path.parent if path.name == "__init__.py" else path
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
         raise CandidateError(f"there is no model file {file}")

@@ -51,8 +51,10 @@ class Station:
         judge = self._hire_judge()
         if first is not None:
             self._hire_worker(first)
-        seen = judge.welcome(Load(self._terms.own_harness), self._watch())
-        return as_seen(self.card, seen)
+        seen = as_seen(self.card, judge.welcome(Load(self._terms.own_harness), self._watch()))
+        # A slice's size is not known before; without one nothing would be infeasible.
+        self.card = replace(self.card, memory_bytes=self.card.memory_bytes or seen.memory_mib * 2**20)
+        return seen
 
     def carry(self, case: Case) -> tuple[tuple[Samples, ...], CaseDone]:
         """Take one case through its life and return how it ended; only a passed case has samples."""
@@ -216,12 +218,16 @@ def setting_of(case: Case) -> Setting:
 
 
 def as_seen(card: Card, seen: Device | None = None) -> Device:
-    """Return the card with what torch sees of it, if torch came that far."""
+    """Return the card with what torch sees of it, if torch came that far.
+
+    Torch calls a slice of a GPU a slice, where the card's own name would pass for the whole.
+    """
     memory_mib = card.memory_bytes // 2**20 or (seen.memory_mib if seen else 0)
     known = Device(card.index, card.name, memory_mib=memory_mib, driver=card.driver)
     if seen is None:
         return known
-    return replace(seen, index=known.index, name=known.name, memory_mib=known.memory_mib, driver=known.driver)
+    name = seen.name if card.is_gpu else known.name
+    return replace(seen, index=known.index, name=name, memory_mib=known.memory_mib, driver=known.driver)
 
 
 def gate_of(figures: list[Figures], weight_seeds: list[int], input_seeds: list[int]) -> Gate:

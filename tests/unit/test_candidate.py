@@ -37,9 +37,11 @@ def _load(path: Path) -> Candidate:
     return load_candidate(make_importable(path))
 
 
-@pytest.mark.parametrize("name", ["one_file.py", "with_helper.py", "package_model"])
+@pytest.mark.parametrize(
+    "name", ["one_file.py", "with_helper.py", "package_model", "package_model/__init__.py"]
+)
 def test_a_contest_model_is_found(name: str) -> None:
-    """One file, a file with a helper beside it and a package give their class and the contract's copy."""
+    """A file, with a helper or without, and a package give their class and the contract's weight copy."""
     candidate = _load(MODELS / name)
     assert candidate.model_class.__name__ == "UserOptimizedTransformer"
     assert candidate.model_class is not harness.contract.UserOptimizedTransformer

@@ -124,10 +124,11 @@ def test_gate_sums_counts_and_keeps_the_worst() -> None:
 
 
 def test_device_is_card_and_torch_together() -> None:
-    """The card knows its number and driver, torch the capability; without torch the card is enough."""
+    """The card knows its number and driver, torch the capability, and whether it is but a slice."""
     card = Card(1, "Tesla T4", 15 * 2**30, "550.54", "GPU-b")
     seen = as_seen(card, Device(0, "Tesla T4", "7.5", 14_900, torch="2.13", threads=4))
     assert (seen.index, seen.driver, seen.capability, seen.memory_mib) == (1, "550.54", "7.5", 15_360)
+    assert as_seen(card, Device(0, "Tesla T4 MIG 1g")).name == "Tesla T4 MIG 1g"
     assert as_seen(card) == Device(1, "Tesla T4", memory_mib=15_360, driver="550.54")
 
 

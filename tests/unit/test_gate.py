@@ -124,6 +124,12 @@ def test_share_and_gate_agree_within_a_float_of_the_edge(reference: float, steps
     assert (gate_share(r, o, RTOL, ATOL) > 1) is not compare_outputs(r, o, RTOL, ATOL).passed
 
 
+@pytest.mark.parametrize(("rtol", "atol"), [(NAN, 0.0), (0.0, NAN), (INF, 0.0)])
+def test_a_budget_that_is_no_number_lets_nothing_through(rtol: float, atol: float) -> None:
+    """An error of 1 at a reference of 0 fails under nan, and under inf times 0, which is nan."""
+    assert not compare_outputs(torch.zeros(1), torch.ones(1), rtol, atol).passed
+
+
 def test_another_shape_raises() -> None:
     """Shapes that would broadcast are an error all the same."""
     for judge in (compare_outputs, gate_share):
