@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import platform
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -57,7 +58,21 @@ def draw(contract: ModuleType, case: Case, seed: int, device: torch.device) -> D
     set_up_torch(replace(settings, seed=seed), device)
     s = case.shape
     config = contract.TransformerConfig(s.batch, s.seq_len, s.d_model, s.heads, s.ffn_dim, s.layers, s.causal)
-    return Drawn(contract, case, settings, seed, device, config, contract.BaselineTransformer(config))
+    with _plain_defaults():
+        baseline = contract.BaselineTransformer(config)
+    return Drawn(contract, case, settings, seed, device, config, baseline)
+
+
+@contextlib.contextmanager
+def _plain_defaults() -> Iterator[None]:
+    """Draw in float32 on the CPU, as the judge does, whatever the candidate has made the default."""
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with torch.device("cpu"):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
 
 
 def take_device(kind: str) -> torch.device:

@@ -32,9 +32,10 @@ class Exchange:
             self._lock = _locked(Path(folder))
 
     def clear(self) -> None:
-        """Remove what a case has left; a candidate may have removed it, too."""
+        """Remove what a case has left; a candidate may have removed it, too, even with its folder."""
         for folder in self.folders:
             with contextlib.suppress(OSError):
+                Path(folder).mkdir(mode=0o700, exist_ok=True)
                 for file in Path(folder).iterdir():
                     file.unlink()
 

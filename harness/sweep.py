@@ -112,8 +112,11 @@ class Sweep:
                 station.tidy(case)
         except CaseFailureError as failure:
             self._introduce(as_seen(card))
-            self._hopeless.append((card, failure))
-            self._outlet.emit(Note(f"{card.name} takes no case: {failure.error.splitlines()[-1]}"))
+            if (
+                failure.status != "not_run"
+            ):  # else it is the run that ends, and nothing is wrong with the card
+                self._hopeless.append((card, failure))
+                self._outlet.emit(Note(f"{card.name} takes no case: {failure.error.splitlines()[-1]}"))
         finally:
             station.close()
 
