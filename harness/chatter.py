@@ -10,7 +10,9 @@ from harness.events import MARKER
 
 HEAD_BYTES = TAIL_BYTES = 64_000
 LINE_BYTES = 8_000  # a longer line goes on in the next one
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\].*?(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
 _CORE = MARKER.strip(" ").lstrip("@")  # a string that cannot overlap itself
 
 

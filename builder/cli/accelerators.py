@@ -9,5 +9,5 @@ command = listing(
     "accelerators",
     "List the names that `--accelerator` takes.",
     lambda: [vars(accelerator) for accelerator in KNOWN.values()],
-    foot=f"on every other backend: {', '.join(GENERIC)}, or a part of the device's name, such as h200",
+    foot=f"on every other backend: {', '.join(GENERIC)}, or words of the device's name, such as h200",
 )

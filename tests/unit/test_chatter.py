@@ -1,5 +1,7 @@
 """What children print is relayed whole, bounded, and never as an event."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +88,13 @@ def test_caps_hold_for_what_is_written(flood: bytes) -> None:
     """Empty lines, which get a prefix, and bytes that are spelled out stay within the caps, too."""
     written = "".join(line + "\n" for line in relayed(flood))
     assert HEAD_BYTES < len(written.encode()) <= HEAD_BYTES + TAIL_BYTES + 100
+
+
+def test_torn_controls_cost_no_time() -> None:
+    """Megabytes of beginnings of a title that never ends are relayed as fast as other text."""
+    begin = time.process_time()
+    relayed(b"\x1b]" * 1_000_000)
+    assert time.process_time() - begin < 5
 
 
 def test_endless_line_is_cut() -> None:
