@@ -15,7 +15,6 @@ from builder.records import CaseRecord, Records
 from builder.runs import atomic_write
 from builder.terminal import printable
 from harness.events import CaseDone, Device, Gate, Plan
-from harness.shapes import Case, parse_settings
 
 SCHEMA = 1
 
@@ -128,7 +127,7 @@ def _row(records: Records, record: CaseRecord) -> Row:
         dtype=case.dtype,
         protocol=case.protocol,
         **_said(done, record),
-        **_gate(done.gate if done else None, case),
+        **_gate(done.gate if done else None),
         **(vars(timing) if timing else {}),
         **_provenance(plan, record.device),
     )
@@ -143,14 +142,11 @@ def _said(done: CaseDone | None, record: CaseRecord) -> dict[str, Any]:
     return {name: getattr(done, name) for name in (*names, *more)}
 
 
-def _gate(gate: Gate | None, case: Case) -> dict[str, Any]:
+def _gate(gate: Gate | None) -> dict[str, Any]:
     if gate is None:
         return {}
-    try:
-        atol = parse_settings(case.harness_args).atol
-    except ValueError:  # of another version of gpuferry, perhaps
-        return vars(gate)
-    return {**vars(gate), "margin": atol / gate.max_abs if gate.max_abs else float("inf")}
+    figures = {name: value for name, value in vars(gate).items() if name in COLUMNS}
+    return {**figures, "margin": gate.atol / gate.max_abs if gate.max_abs else float("inf")}
 
 
 def _provenance(plan: Plan, device: Device | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.events import Device, Samples, from_plain, to_plain
 from harness.plain import UNREADABLE
-from harness.shapes import Case
+from harness.shapes import Case, Settings
 
 # --- requests ---------------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Figures:
-    """The gate's figures of one output."""
+    """The gate's figures of one output, and the tolerances it was held to."""
 
     passed: bool
     failed_elements: int
@@ -115,6 +115,8 @@ class Figures:
     max_abs: float
     max_rel: float
     gate_share: float
+    rtol: float = Settings.rtol
+    atol: float = Settings.atol
 
 
 @dataclass(frozen=True)

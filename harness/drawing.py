@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import platform
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -54,13 +55,32 @@ class Drawn:
 
 def draw(contract: ModuleType, case: Case, seed: int, device: torch.device) -> Drawn:
     """Set seeds and precision as the contest's script does, then build the baseline, on the CPU."""
-    settings = parse_settings(case.harness_args)
+    settings = settings_of_contract(contract, case)
     set_up_torch(replace(settings, seed=seed), device)
     s = case.shape
     config = contract.TransformerConfig(s.batch, s.seq_len, s.d_model, s.heads, s.ffn_dim, s.layers, s.causal)
     with _plain_defaults():
         baseline = contract.BaselineTransformer(config)
     return Drawn(contract, case, settings, seed, device, config, baseline)
+
+
+def settings_of_contract(contract: ModuleType, case: Case) -> Settings:
+    """Return the case's settings with the contract's own defaults: copies of the script differ in them.
+
+    Seed and trials are dealt by the driver, which cannot ask. A contract whose `parse_args` is missing or
+    takes other options is used with the pinned script's defaults.
+    """
+    settings = parse_settings(case.harness_args)
+    before = sys.argv
+    sys.argv = [before[0], *case.harness_args]
+    try:
+        own = vars(contract.parse_args())
+    except (AttributeError, TypeError, SystemExit):
+        return settings
+    finally:
+        sys.argv = before
+    names = ("input_scale", "rtol", "atol", "matmul_precision", "allow_tf32", "non_strict_weight_copy")
+    return replace(settings, **{name: own[name] for name in names if name in own})
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from harness.plain import UNREADABLE, unpack_ns
 from harness.plain import from_plain as from_plain
 from harness.plain import pack_ns as pack_ns
 from harness.plain import to_plain as to_plain
-from harness.shapes import Case
+from harness.shapes import Case, Settings
 
 MARKER = "@@ferry@@ "
 VERSION = 1
@@ -162,6 +162,8 @@ class Gate:
     input_seeds: tuple[int, ...]
     reference: str = "baseline"
     coverage: float = 1.0
+    rtol: float = Settings.rtol
+    atol: float = Settings.atol
 
 
 @dataclass(frozen=True)

@@ -68,4 +68,6 @@ class Desk:
             max_abs=float(result.max_abs_error),
             max_rel=float(result.max_relative_error),
             gate_share=float(gate_share(reference, output, *tolerances)),
+            rtol=float(drawn.settings.rtol),
+            atol=float(drawn.settings.atol),
         )

@@ -17,7 +17,7 @@ from harness.events import CaseDone, Device, Gate, Samples, Terms
 from harness.exchange import Exchange
 from harness.limits import CaseFailureError, Limits, Watch
 from harness.process import Child
-from harness.shapes import CHOOSING_ROUTES, Case, parse_settings
+from harness.shapes import CHOOSING_ROUTES, Case, Settings, parse_settings
 
 WEIGHT_SEED_STEP = 1000
 
@@ -140,7 +140,10 @@ class Station:
                 input_seeds.append(seed)
         self._judge.ask(Rest(), Done, watch)
         gate = gate_of(figures, weight_seeds, sorted(input_seeds))
-        self._done = replace(self._done, gate=gate)
+        flags = dict(self._done.flags)
+        if (gate.rtol, gate.atol) != (Settings.rtol, Settings.atol):
+            flags["tolerances"] = f"rtol {gate.rtol:g} atol {gate.atol:g}"
+        self._done = replace(self._done, gate=gate, flags=flags)
         if not all(part.passed for part in figures):
             words = f"{gate.failed_elements} of {gate.total_elements} elements are outside the tolerances"
             raise CaseFailureError("failed_gate", "gate", words)
@@ -240,6 +243,8 @@ def gate_of(figures: list[Figures], weight_seeds: list[int], input_seeds: list[i
         gate_share=worst(part.gate_share for part in figures),
         weight_seeds=tuple(weight_seeds),
         input_seeds=tuple(input_seeds),
+        rtol=figures[0].rtol,
+        atol=figures[0].atol,
     )
 
 

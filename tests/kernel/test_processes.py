@@ -117,6 +117,8 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Log:
         "        import os\n"
         "        os._exit(9)\n"
         "    return _compare(reference, *args)._replace(max_abs_error=0.125)\n"
+        "def parse_args():\n"
+        "    return argparse.Namespace(rtol=0.01, atol=0.001, seed=5)\n"
         "def benchmark_once(model, x, valid_mask, iterations, device):\n"
         "    return [1.5] * iterations\n"
     )
@@ -128,6 +130,8 @@ def test_somebody_elses_harness_gates_and_times(foreign: Log) -> None:
     done = foreign.done[case("sound").id]
     assert done.gate is not None, done.error
     assert (done.status, done.gate.max_abs) == ("passed", 0.125)
+    assert (done.gate.rtol, done.gate.atol) == (0.01, 0.001)
+    assert done.flags["tolerances"] == "rtol 0.01 atol 0.001"
     assert {ns for part in foreign.samples(case("sound")) for ns in part.values} == {1_500_000}
 
 

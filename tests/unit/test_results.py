@@ -68,11 +68,19 @@ def test_one_sample_is_a_round(tmp_path: Path) -> None:
     assert row.noise_floor is None
 
 
-def test_options_that_are_unknown_here_cost_the_margin_only(tmp_path: Path) -> None:
+def test_options_that_are_unknown_here_cost_nothing(tmp_path: Path) -> None:
     """Harness arguments of another version end neither the parse nor the process."""
     case = replace(CASE, harness_args=("--nope", "3"))
     row = row_of(tmp_path, *passed(case, [5], [4]), case=case)
-    assert (row.status, row.margin, row.gate_share) == ("passed", None, GATE.gate_share)
+    assert (row.status, row.gate_share) == ("passed", GATE.gate_share)
+
+
+def test_the_margin_is_that_of_the_tolerance_in_force(tmp_path: Path) -> None:
+    """An absolute tolerance of 0.001 over a worst error of 0.00025 is a margin of 4."""
+    *samples, done = passed(CASE, [5], [4])
+    assert isinstance(done, CaseDone)
+    row = row_of(tmp_path, *samples, replace(done, gate=replace(GATE, max_abs=0.00025, atol=0.001)))
+    assert row.margin == pytest.approx(4.0)
 
 
 def test_a_text_reaches_the_csv_without_control_characters(tmp_path: Path) -> None:
