@@ -67,7 +67,7 @@ def choose_backend(backend: str | None, accelerator: str) -> str:
     known = lookup(accelerator) if accelerator else None
     places = sorted({*backends.names(), *(owner.backend for owner in KNOWN.values())})
     if backend and backend.partition(":")[0] not in places:
-        raise UsageError(f"there is no backend {backend!r}", f"backends: {', '.join(places)}")
+        raise UsageError(f"there is no backend {backend!r}", f"backends: {', '.join(backends.names())}")
     if known and backend and backend.partition(":")[0] != known.backend:
         raise UsageError(
             f"accelerator {known.name} belongs to {known.backend}, not to backend {backend}",

@@ -85,9 +85,11 @@ def fetch(run: Run, backend: Backend) -> Status:
 
 
 def parse(run: Run) -> Outcome:
-    """Make the CSVs of a run from its raw logs, as often as wanted; the same bytes each time."""
+    """Make events and CSVs of a run from its raw logs, as often as wanted; the same bytes each time."""
     with run.lock("fetch"):
         records = read_records(run.logs(), run.id, {PART: run.spec.cases})
+        for part in run.parts():
+            runs.atomic_write(run.part(part) / "events.jsonl", records.events_jsonl(part))
         paths = [run.folder / "results.csv", run.folder / "samples.csv"]
         rows = results.write(records, *paths)
         outcome = Outcome(records, rows, results.exit_code(records, rows), paths)

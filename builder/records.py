@@ -50,6 +50,7 @@ class Records:
 
     `runs` are the ids of all runs that were met, `attempts` this run's, oldest first in each part; `cases`
     its planned cases in the plan's order. `tail` is the end of what the program wrote, ready to show.
+    `events` are all of this run's that nothing contradicts, each once, by part, attempt and number.
     """
 
     run_id: str
@@ -58,6 +59,11 @@ class Records:
     cases: tuple[CaseRecord, ...]
     problems: tuple[str, ...] = ()
     tail: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    def events_jsonl(self, part: int) -> str:
+        """Return the text of a part's `events.jsonl`: a log of nothing but its events."""
+        return "".join(f"{encode(event)}\n" for event in self.events if event.name.part == part)
 
     @property
     def latest(self) -> tuple[Attempt, ...]:
@@ -103,10 +109,12 @@ def read_records(
     for source in sources:
         merged.read(source)
     run_id = _chosen(run_id, merged.runs)
-    attempts = _attempts(event for event in merged.events() if event.name.run == run_id)
+    own = (event for event in merged.events() if event.name.run == run_id)
+    events = tuple(sorted(own, key=lambda event: event.name))
+    attempts = _attempts(events)
     cases = tuple(_cases(run_id, attempts, planned or {}))
     problems = (*merged.problems, *merged.disputes(run_id), *_missing(attempts, cases))
-    return Records(run_id, merged.runs, attempts, cases, problems, merged.tail)
+    return Records(run_id, merged.runs, attempts, cases, problems, merged.tail, events)
 
 
 class _Merged:

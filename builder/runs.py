@@ -2,9 +2,9 @@
 
     runs/<run id>/   spec.json  journal.jsonl  results.csv  samples.csv
       parts/<n>/     kernel.ipynb  kernel.py  kernel-metadata.json  bundle.json  submission.json
-                     log.raw  outputs/  (log.2.raw, outputs.2/, … for further imports)
+                     log.raw  outputs/  (log.2.raw, outputs.2/, … for further imports)  events.jsonl
 
-Raw files are written once. Derived ones (the CSVs) are written whole from them, again and again.
+Raw files are written once. Derived ones (events, CSVs) are written whole from them, again and again.
 """
 
 from __future__ import annotations

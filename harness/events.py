@@ -259,7 +259,7 @@ def encode(event: Event) -> str:
     envelope = {
         "v": VERSION,
         **dataclasses.asdict(event.name),
-        "at": round(event.at, 3),
+        "at": to_plain(round(event.at, 3)),
         "kind": _KIND_OF[type(event.body)],
         "body": to_plain(event.body),
     }

@@ -23,7 +23,9 @@ def follow(run: Run, backend: Backend, patience_s: float) -> None:
     clock = SystemClock()
     try:
         for part in () if patience_s else run.coming():
-            _show(submission.follow(submission.submit(run, part, backend), backend, clock))
+            accepted = submission.submit(run, part, backend)
+            submission.status(run, part, accepted, backend)  # so that the journal knows that it runs
+            _show(submission.follow(accepted, backend, clock))
         crossing.wait(run, backend, clock, patience_s, _tell)
     except KeyboardInterrupt:
         if run.spec.backend != "local":

@@ -50,22 +50,30 @@ def test_run_ends_with_a_row_a_case_and_parses_to_the_same_bytes() -> None:
         ("t04", "sdpa"),
     ]
     assert all(float(row["speedup"]) > 0 and row["device"].startswith("cpu") for row in table)
-    before = [(run.folder / name).read_bytes() for name in ("results.csv", "samples.csv")]
+    derived = [run.folder / "results.csv", run.folder / "samples.csv", run.part(1) / "events.jsonl"]
+    before = [path.read_bytes() for path in derived]
     assert run_ferry("parse", run.id).returncode == 0
-    assert before == [(run.folder / name).read_bytes() for name in ("results.csv", "samples.csv")]
+    assert before == [path.read_bytes() for path in derived]
+
+
+def test_the_journal_has_every_state_of_a_run() -> None:
+    """From the intent to the rows, each change is one line, in order."""
+    assert run_ferry("run", *ONE_CASE).returncode == 0
+    states = [entry.state for entry in only_run().journal()]
+    assert states == ["intent", "queued", "running", "done", "fetched", "parsed"]
 
 
 def test_log_and_events_file_each_suffice(tmp_path: Path) -> None:
-    """The same rows come from the log alone and from the events file alone, anywhere."""
+    """The same rows come from the log alone and from either events file alone, anywhere."""
     assert run_ferry("run", *ONE_CASE).returncode == 0
     part = only_run().part(1)
     texts = []
-    for source in (part / "log.raw", part / "outputs" / "ferry-events.jsonl"):
+    for source in (part / "log.raw", part / "outputs" / "ferry-events.jsonl", part / "events.jsonl"):
         lonely = str(shutil.copy(source, tmp_path))
         done = run_ferry("parse", lonely, "-o", str(tmp_path / "out.csv"))
         assert done.returncode == 0, done.stderr
         texts.append((tmp_path / "out.csv").read_bytes())
-    assert texts[0] == texts[1] == (only_run().folder / "results.csv").read_bytes()
+    assert texts == [(only_run().folder / "results.csv").read_bytes()] * 3
 
 
 def test_a_kernel_carried_by_hand_comes_back_by_import(tmp_path: Path) -> None:

@@ -104,3 +104,14 @@ def test_a_far_number_is_a_gap_not_a_loop(tmp_path: Path) -> None:
     line = checked(json.dumps({**ENVELOPE, "seq": 10**15}, separators=(",", ":"))[:-1])
     records = parsed(tmp_path, plain([*writes(), ("stdout", line + "\n")]))
     assert f"missing in the sequence: {len(bodies()) + 1} to {10**15 - 1}" in records.problems[-1]
+
+
+@pytest.mark.parametrize("at", ["nan", "inf", float("nan"), float("-inf")])
+def test_a_time_that_is_no_number_can_be_read_twice_and_written(at: object, tmp_path: Path) -> None:
+    """A replayed event of no time contradicts nothing and can be written again from the records."""
+    line = checked(json.dumps({**ENVELOPE, "at": at}, separators=(",", ":"))[:-1])
+    records = parsed(tmp_path, plain([*writes(), *[("stdout", line + "\n")] * 2]))
+    assert not any("contradict" in problem or "claim" in problem for problem in records.problems)
+    again = parsed(tmp_path, records.events_jsonl(1).encode())
+    assert list(figures(again)) == list(figures(records))
+    assert again.events_jsonl(1) == records.events_jsonl(1)
