@@ -113,7 +113,7 @@ def test_make_run_works_twice_from_a_path_with_spaces(checkout: Path, tmp_path: 
     ).read_bytes()
     stamp = subprocess.run(["cksum"], input=requirements, capture_output=True, check=True).stdout
     (checkout / ".venv" / "installed-torch").write_bytes(stamp)
-    env = {"FERRY_SHAPES": "t01", "FERRY_ROUTES": "eager", "FERRY_RUNS": str(tmp_path / "runs")}
+    env = {"FERRY_SHAPES": "t01", "FERRY_ROUTE": "eager", "FERRY_RUNS": str(tmp_path / "runs")}
     for _ in range(2):
         done = subprocess.run(
             ["make", "run"],
