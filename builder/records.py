@@ -154,7 +154,10 @@ class _Merged:
             else:
                 damages += 1
                 said += [f"line {found.line}: {found.reason}"] if damages <= _SHOWN else []
-        said = [*reader.problems, *said, *_more(damages - _SHOWN, "damaged events")]
+        said += _more(damages - _SHOWN, "damaged events")
+        if reader.form is Form.FOREIGN and not events:
+            said = []  # what the file is says it all
+        said = [*reader.problems, *said]
         if not events and reader.form not in (Form.EMPTY, Form.FOREIGN):
             said.append(f"there is no event of a run in it: it is {reader.form}, {reader.line_count} lines")
         self.problems += [f"{source}: {printable(sentence)}" for sentence in said]

@@ -1,5 +1,6 @@
 """Records are what the logs say, no more: nothing is guessed, and what is missing has a name."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -220,3 +221,12 @@ def test_not_run_is_incomplete(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(log_of(some))
     records = read_records([tmp_path / "log"])
     assert records.cases[0].status == "not_run" and records.problems == () and not records.complete
+
+
+def test_an_answer_of_the_service_is_named_and_not_taken_apart(tmp_path: Path) -> None:
+    """A log that is quoted inside another document is one problem, not one for each event in it."""
+    answer = json.dumps({"files": [], "log": array(writes()).decode(), "nextPageToken": ""})
+    records = parsed(tmp_path, answer.encode())
+    about_it = [problem for problem in records.problems if "log" in problem]
+    assert "an answer of Kaggle's service, not a log" in about_it[0]
+    assert not any("an event is cut" in problem for problem in records.problems)

@@ -8,10 +8,18 @@ from pathlib import Path
 import pytest
 
 from builder import runs, submission
-from builder.backends import Intent, State, Submission
+from builder.backends import Intent, State, Status, Submission
 from builder.backends.local import Local
 from builder.backends.manual import Manual
-from builder.errors import CapacityError, FerryError, InfrastructureError, RefusedThereError, UsageError
+from builder.clock import SystemClock
+from builder.errors import (
+    CapacityError,
+    FerryError,
+    InfrastructureError,
+    RefusedThereError,
+    UsageError,
+    WaitExpiredError,
+)
 from builder.runs import Run
 from builder.spec import RunSpec
 
@@ -96,3 +104,29 @@ def test_a_log_without_its_local_run_ends(run: Run) -> None:
     blocks: Iterator[bytes] = Local().follow_log(accepted)
     assert list(blocks) == []
     assert Local().status([accepted])[0].state is State.LOST
+
+
+class Hourglass(SystemClock):
+    """A clock on which time passes by sleeping alone."""
+
+    def __init__(self) -> None:
+        self.naps: list[float] = []
+
+    def monotonic(self) -> float:
+        """Return the seconds slept."""
+        return sum(self.naps)
+
+    def sleep(self, seconds: float) -> None:
+        """Be later at once."""
+        self.naps.append(seconds)
+
+
+def test_the_host_s_patience_ends_on_time(run: Run) -> None:
+    """The last nap is cut to the patience, a state is told once, and the exit code is 124."""
+    clock, told = Hourglass(), list[Status]()
+    with pytest.raises(WaitExpiredError, match=r"still queued after 2\.5 s") as raised:
+        submission.wait(run, 1, Manual(), clock, 2.5, told.append)
+    assert int(raised.value.exit_code) == 124
+    assert clock.naps == [1.0, 1.0, 0.5]
+    assert [status.state for status in told] == [State.QUEUED]
+    assert run.state(1) == State.QUEUED
