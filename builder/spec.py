@@ -64,6 +64,12 @@ def routes() -> list[str]:
     return ["auto", "fast", *sorted(path.stem for path in folder.glob("[a-z]*.py"))]
 
 
+def levers() -> list[str]:
+    """Return the names of the levers of gpuferry's own model, read from the text that declares them."""
+    text = (Path(__file__).parent.parent / "model" / "levers.py").read_text(encoding="utf-8")
+    return re.findall(r'\bLever\(\s*"(LEVER_\w+)"', text)
+
+
 def plan(selection: Selection) -> tuple[Case, ...]:
     """Return the cases that a selection names, in order and without doubles.
 
@@ -76,9 +82,11 @@ def plan(selection: Selection) -> tuple[Case, ...]:
     harness_args = _harness_args(selection.harness_args)
     protocol = selection.protocol if counts == OFFICIAL_COUNTS else "short"
     asked = _levers(selection.levers)
+    if unknown := [] if selection.own_model else sorted(set(asked) - set(levers())):
+        raise UsageError(f"there is no lever {unknown[0]!r}", f"levers: {', '.join(levers())}")
     cases = [
-        Case(shape, route, {**levers, **asked}, dtype, protocol, counts, harness_args)
-        for shape, route, levers, dtype in (*_product(suite, selection), *_extras(suite, selection))
+        Case(shape, route, {**setting, **asked}, dtype, protocol, counts, harness_args)
+        for shape, route, setting, dtype in (*_product(suite, selection), *_extras(suite, selection))
     ]
     return tuple({case.id: case for case in cases}.values())
 
@@ -90,10 +98,10 @@ Wanted = tuple[Shape, str, dict[str, str], str]  # shape, route, levers, dtype
 
 def _product(suite: Suite, selection: Selection) -> Iterator[Wanted]:
     settings = ({},) if selection.own_model else suite.lever_settings
-    for levers in settings:
+    for setting in settings:
         for route in _routes(suite, selection):
             for shape in _shapes(suite, selection.shapes):
-                yield shape, route, levers, _dtype(selection)
+                yield shape, route, setting, _dtype(selection)
 
 
 def _extras(suite: Suite, selection: Selection) -> Iterator[Wanted]:

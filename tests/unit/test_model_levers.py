@@ -85,6 +85,11 @@ def test_the_host_lists_the_same_routes() -> None:
     assert set(router.CHOICES) <= CHOOSING_ROUTES
 
 
+def test_the_host_lists_the_same_levers() -> None:
+    """What the command line takes for a lever is what the model declares."""
+    assert spec.levers() == [lever.name for lever in levers.LEVERS]
+
+
 def test_the_suites_ask_for_what_there_is() -> None:
     """Every route and lever setting of a suite is known to the model."""
     for suite in SUITES.values():

@@ -103,6 +103,7 @@ def test_a_users_model_is_not_run_by_our_routes() -> None:
         (Selection("official", routes=("fast5",)), "there is no route 'fast5'"),
         (Selection("official", dtype="fp16"), "there is no dtype 'fp16'"),
         (Selection("official", levers=("QKV",)), "is not NAME=VALUE"),
+        (Selection("official", levers=("QVK=separate",)), "there is no lever 'LEVER_QVK'"),
         (Selection("official", levers=("A B=1",)), "is not NAME=VALUE"),
         (Selection("official", levers=("A=1;B=2",)), "is not NAME=VALUE"),
         (Selection("official", levers=("A=1\n",)), "is not NAME=VALUE"),
