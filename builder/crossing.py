@@ -98,11 +98,14 @@ def parse(run: Run) -> Outcome:
         return outcome
 
 
-def parse_logs(logs: Sequence[Path], target: Path | None) -> Outcome:
-    """Parse logs from anywhere; the CSV goes to `target` when one is given, which may be none of the logs."""
+def parse_logs(logs: Sequence[Path], target: Path | None, run: Run | None = None) -> Outcome:
+    """Parse logs from anywhere; the CSV goes to `target` when one is given, which may be none of the logs.
+
+    Logs that are known to be of `run` have a row for each of its planned cases, whatever they have lost.
+    """
     if target and any(target.exists() and target.samefile(log) for log in logs):
         raise UsageError(f"{target} is the log itself", "name another file for the CSV")
-    records = read_records(logs)
+    records = read_records(logs, run.id, {PART: run.spec.cases}) if run else read_records(logs)
     rows = results.rows(records)
     if target:
         results.write(records, target)

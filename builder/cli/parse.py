@@ -29,5 +29,5 @@ def command(sources: tuple[str, ...], output: Path | None, as_json: bool) -> Exi
         missing = next(source for source in sources if not Path(source).is_file())
         raise UsageError(f"there is no log at {missing}", "name log files, or one run")
     run = runs.find(sources[0])
-    outcome = crossing.parse_logs(run.logs(), output) if output else crossing.parse(run)
+    outcome = crossing.parse_logs(run.logs(), output, run) if output else crossing.parse(run)
     return show_outcome(outcome, "parsed", as_json)

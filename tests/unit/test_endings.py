@@ -121,3 +121,17 @@ def test_a_csv_never_takes_the_place_of_its_log(tmp_path: Path) -> None:
     done = run_ferry("parse", str(log))
     assert done.returncode == 4
     assert "the plan of no case is in the log" in done.stderr
+
+
+def test_a_run_that_has_left_nothing_has_a_row_a_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any log each planned case is unknown, in the run's own CSV and in any other; exit code 4."""
+    monkeypatch.setenv("FERRY_RUNS", str(tmp_path / "runs"))
+    assert run_ferry(*PUSH).returncode == 0
+    [run] = runs.all_runs()
+    assert run_ferry("parse", run.id).returncode == 4
+    assert run_ferry("parse", run.id, "-o", str(tmp_path / "out.csv")).returncode == 4
+    text = (tmp_path / "out.csv").read_text()
+    assert text == (run.folder / "results.csv").read_text()
+    assert [line.split(",")[18] for line in text.splitlines()] == ["status", "unknown"]
