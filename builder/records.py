@@ -62,8 +62,8 @@ class Records:
     events: tuple[Event, ...] = ()
 
     def events_jsonl(self, part: int) -> str:
-        """Return the text of a part's `events.jsonl`: a log of nothing but its events."""
-        return "".join(f"{encode(event)}\n" for event in self.events if event.name.part == part)
+        """Return the text of a part's `events.jsonl`: a log of its events alone, each as it was sent."""
+        return "".join(f"{event.line}\n" for event in self.events if event.name.part == part)
 
     @property
     def latest(self) -> tuple[Attempt, ...]:

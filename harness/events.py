@@ -244,11 +244,12 @@ class Name:
 
 @dataclass(frozen=True)
 class Event:
-    """A decoded event: its name, its time in seconds since its attempt began, and its body."""
+    """A decoded event: name, time in seconds since its attempt began, body, and its line as it came."""
 
     name: Name
     at: float
     body: Body
+    line: str = field(default="", compare=False, repr=False)
 
 
 # --- the codec --------------------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ def decode(line: str) -> Event | None:
     if check != _check(text) + '"}':
         raise DamagedEventError("an event is cut or altered: its check does not agree")
     try:
-        return _event(json.loads(text + "}"))
+        return dataclasses.replace(_event(json.loads(text + "}")), line=MARKER + rest.rstrip())
     except UNREADABLE as problem:
         raise DamagedEventError(f"an event that is unknown here: {problem!r}") from problem
 
