@@ -49,7 +49,7 @@ def push(spec: RunSpec, backend: Backend, rehearsal: bool, tell: Callable[[str],
     )
     with runs.create(spec) as draft:
         write_build(spec, draft.part(PART), RunRef(spec.run_id, PART, commit, dirty))
-        if rehearsal and backend.limits().rehearse:
+        if rehearsal:
             tell(rehearse(draft.part(PART) / "kernel.py").detail)
     run = Run(runs.runs_root() / spec.run_id)
     with about(run.id):

@@ -27,7 +27,8 @@ def command(patience_s: float, detach: bool, no_rehearsal: bool, as_json: bool, 
     """
     spec = make_spec(**options)
     backend = backends.load(spec.backend)
-    run = crossing.push(spec, backend, not no_rehearsal, say)
+    # Where a run begins here and now, it is its own rehearsal.
+    run = crossing.push(spec, backend, backend.limits().rehearse and not no_rehearsal, say)
     if detach or backend.limits().by_hand:
         return show_pushed(run, backend, as_json)
     say(f"run {run.id}: {len(spec.cases)} cases on {spec.backend}")

@@ -148,6 +148,21 @@ def test_detach_returns_at_once_and_pull_finishes() -> None:
     assert [row["status"] for row in rows(run)] == ["passed"]
 
 
+def test_a_push_is_rehearsed_on_every_backend(tmp_path: Path) -> None:
+    """What fails in seconds here is refused before a push, to this machine too, and leaves no run."""
+    model = tmp_path / "broken.py"
+    model.write_text(
+        "from torch_transformer_benchmark import BaselineTransformer\n\n\n"
+        "class UserOptimizedTransformer(BaselineTransformer):\n"
+        "    def forward(self, x, valid_token_mask=None):\n"
+        "        raise RuntimeError('no such op')\n"
+    )
+    done = run_ferry("push", "--backend", "local", "--shapes", "1", "--model", str(model))
+    assert done.returncode == 2, done.stderr
+    assert "no such op" in done.stderr
+    assert runs.all_runs() == []
+
+
 # --- killed hosts -----------------------------------------------------------------------------------------
 
 # Where the host dies: a function of ours that is replaced by one that kills the process instead.
