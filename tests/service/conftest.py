@@ -1,0 +1,23 @@
+"""The services that tests talk to."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.service.kaggle.server import KaggleServer, serving
+
+
+@pytest.fixture
+def kaggle() -> Iterator[KaggleServer]:
+    """A Kaggle service of the test's own; at the end it must have had no trouble of its own making."""
+    with serving() as server:
+        yield server
+    assert server.problems == []
+
+
+@pytest.fixture
+def kaggle_environment(kaggle: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> KaggleServer:
+    """The same service, with this process and its children pointed at it."""
+    for name, value in kaggle.environment().items():
+        monkeypatch.setenv(name, value)
+    return kaggle
