@@ -33,6 +33,7 @@ class Attempt:
     """One attempt. Dicts are by case id, but `devices`, which is by index.
 
     `lost` says which numbers of its sequence are missing; empty when none is between its plan and its last.
+    `sealed` is whether each of its events was checked with the key that its end reveals.
     """
 
     part: int
@@ -40,6 +41,7 @@ class Attempt:
     plan: Plan | None = None
     end: End | None = None
     lost: str = ""
+    sealed: bool = False
     planned: dict[int, Case] = field(default_factory=dict)
     devices: dict[int, Device] = field(default_factory=dict)
     started: dict[str, Started] = field(default_factory=dict)
@@ -48,9 +50,9 @@ class Attempt:
     samples: dict[str, list[Samples]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, part: int, number: int, events: Iterable[Event]) -> Attempt:
+    def of(cls, part: int, number: int, events: Iterable[Event], *, sealed: bool = False) -> Attempt:
         """Gather an attempt's events, each name once."""
-        attempt = cls(part, number)
+        attempt = cls(part, number, sealed=sealed)
         ordered = sorted(events, key=lambda event: event.name.seq)
         for event in ordered:
             attempt._take(event)
@@ -61,6 +63,15 @@ class Attempt:
     def is_whole(self) -> bool:
         """Whether all its events are here, from its plan to its end."""
         return self.plan is not None and self.end is not None and not self.lost
+
+    @property
+    def unsealed(self) -> str:
+        """Why the seal that was announced proves nothing; empty for a sealed attempt, and where none was."""
+        if self.sealed or self.plan is None or not self.plan.key_sha256:
+            return ""
+        if self.end is None:
+            return "no end"
+        return "another key" if self.end.key else "key withheld"
 
     def problems(self) -> list[str]:
         """Say what is missing, a sentence each."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from builder.attempts import Attempt, MissingError, Rounds
+from builder.claims import Which, more, settle
 from builder.errors import UsageError
 from builder.eventscan import scan
 from builder.log import LogReader
 from builder.logforms import Form
 from builder.terminal import printable
-from harness.events import CaseDone, Device, Event, Name, Plan, RunRef, Terms, encode
+from harness.events import CaseDone, Device, Event, Name, Plan, RunRef, Terms
 from harness.shapes import Case
 
 _TAIL_LINES = 40
@@ -25,8 +26,9 @@ class CaseRecord:
     """One planned case and what became of it.
 
     `done` is None where nothing is certain, and `reason` says why. `attempt` is the one that has the last
-    word, None when the log has none at all. `plan` has empty fields when its event is lost. `samples` holds
-    nanoseconds by side (`baseline`, `candidate`) and round.
+    word, None when the log has none at all; `unsealed` says why its seal proves nothing, if so. `plan` has
+    empty fields when its event is lost. `samples` holds nanoseconds by side (`baseline`, `candidate`) and
+    round.
     """
 
     case: Case
@@ -37,6 +39,7 @@ class CaseRecord:
     reason: str = ""
     device: Device | None = None
     samples: dict[str, Rounds] = field(default_factory=dict)
+    unsealed: str = ""
 
     @property
     def status(self) -> str:
@@ -109,38 +112,29 @@ def read_records(
     for source in sources:
         merged.read(source)
     run_id = _chosen(run_id, merged.runs)
-    own = (event for event in merged.events() if event.name.run == run_id)
-    events = tuple(sorted(own, key=lambda event: event.name))
-    attempts = _attempts(events)
+    settled = settle(merged.claims(run_id))
+    attempts = _attempts(settled.events, settled.sealed)
     cases = tuple(_cases(run_id, attempts, planned or {}))
-    problems = (*merged.problems, *merged.disputes(run_id), *_missing(attempts, cases))
-    return Records(run_id, merged.runs, attempts, cases, problems, merged.tail, events)
+    problems = (*merged.problems, *settled.problems, *_missing(attempts, cases))
+    return Records(run_id, merged.runs, attempts, cases, problems, merged.tail, settled.events)
 
 
 class _Merged:
-    """Events of several logs by name. A name that two different events claim is nobody's."""
+    """Events of several logs by name. Copies of a line count once."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.tail: tuple[str, ...] = ()
-        self._events: dict[Name, Event] = {}
-        self._disputed: set[Name] = set()
+        self._claims: dict[Name, list[Event]] = {}
 
     @property
     def runs(self) -> tuple[str, ...]:
         """The ids of all runs."""
-        return tuple(sorted({name.run for name in self._events}))
+        return tuple(sorted({name.run for name in self._claims}))
 
-    def events(self) -> Iterator[Event]:
-        """Yield the events that nothing contradicts."""
-        return (event for name, event in self._events.items() if name not in self._disputed)
-
-    def disputes(self, run_id: str) -> list[str]:
-        """Say which of a run's names two different events claim."""
-        disputed = [name for name in sorted(self._disputed) if name.run == run_id]
-        where = [f"part {name.part}, attempt {name.attempt}, number {name.seq}" for name in disputed]
-        said = [f"{place}: two different events claim it; neither is used" for place in where[:_SHOWN]]
-        return said + _more(len(disputed) - _SHOWN, "such contradictions")
+    def claims(self, run_id: str) -> dict[Name, list[Event]]:
+        """Return a run's events."""
+        return {name: claiming for name, claiming in self._claims.items() if name.run == run_id}
 
     def read(self, source: Path) -> None:
         """Add a log's events, and to the problems what is wrong with it."""
@@ -154,7 +148,7 @@ class _Merged:
             else:
                 damages += 1
                 said += [f"line {found.line}: {found.reason}"] if damages <= _SHOWN else []
-        said += _more(damages - _SHOWN, "damaged events")
+        said += more(damages - _SHOWN, "damaged events")
         if reader.form is Form.FOREIGN and not events:
             said = []  # what the file is says it all
         said = [*reader.problems, *said]
@@ -164,13 +158,9 @@ class _Merged:
         self.tail = tuple(reader.tail(_TAIL_LINES)) or self.tail
 
     def _add(self, event: Event) -> None:
-        known = self._events.setdefault(event.name, event)
-        if known != event and encode(known) != encode(event):  # nan is not equal to itself, its text is
-            self._disputed.add(event.name)
-
-
-def _more(count: int, of_what: str) -> list[str]:
-    return [f"and {count} more {of_what}"] if count > 0 else []
+        claiming = self._claims.setdefault(event.name, [])
+        if all(known.line != event.line for known in claiming):
+            claiming.append(event)
 
 
 def _chosen(run_id: str, runs: Sequence[str]) -> str:
@@ -182,11 +172,11 @@ def _chosen(run_id: str, runs: Sequence[str]) -> str:
     return run_id or (runs[0] if runs else "")
 
 
-def _attempts(events: Iterable[Event]) -> tuple[Attempt, ...]:
+def _attempts(events: Iterable[Event], sealed: Collection[Which]) -> tuple[Attempt, ...]:
     gathered: dict[tuple[int, int], list[Event]] = {}
     for event in events:
         gathered.setdefault((event.name.part, event.name.attempt), []).append(event)
-    return tuple(Attempt.of(part, number, own) for (part, number), own in sorted(gathered.items()))
+    return tuple(Attempt.of(*which, own, sealed=which in sealed) for which, own in sorted(gathered.items()))
 
 
 def _cases(
@@ -211,7 +201,7 @@ def _case(blank: CaseRecord, attempts: Sequence[Attempt]) -> CaseRecord:
     with_result = [attempt for attempt in newest_first if case_id in attempt.results]
     with_start = [attempt for attempt in newest_first if case_id in attempt.started]
     attempt = (*with_result, *with_start, *newest_first)[0]
-    record = replace(blank, plan=attempt.plan or blank.plan)
+    record = replace(blank, plan=attempt.plan or blank.plan, unsealed=attempt.unsealed)
     if with_result or with_start:
         record = replace(record, attempt=attempt.number)
     try:
@@ -231,5 +221,5 @@ def _missing(attempts: Iterable[Attempt], cases: Iterable[CaseRecord]) -> list[s
             f"part {attempt.part}: {case_id} has a result, and its place in the plan is lost"
             for case_id in unplanned
         ]
-        problems += said[:_SHOWN] + _more(len(said) - _SHOWN, "such results")
+        problems += said[:_SHOWN] + more(len(said) - _SHOWN, "such results")
     return [printable(problem) for problem in problems]

@@ -139,7 +139,8 @@ def _said(done: CaseDone | None, record: CaseRecord) -> dict[str, Any]:
         return {"status": "unknown", "error": record.reason, "route_ran": "", "route_note": ""}
     names = ("status", "error_kind", "error", "route_ran", "route_note", "tf32", "attention_backend")
     more = ("aliases_output", "samples", "first_call_s", "compile_s", "peak_mem_mib", "flags")
-    return {name: getattr(done, name) for name in (*names, *more)}
+    unsealed = {"unsealed": record.unsealed} if record.unsealed else {}
+    return {name: getattr(done, name) for name in (*names, *more)} | {"flags": done.flags | unsealed}
 
 
 def _gate(gate: Gate | None) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 An event is one log line: a marker that ordinary output never has, then one ASCII JSON object
 
-    @@ferry@@ {"v":1,"run":"…","part":1,"attempt":1,"seq":7,"at":3.2,"kind":"case","body":{…},"check":"9f3a…"}
+    @@ferry@@ {"v":2,"run":"…","part":1,"attempt":1,"seq":7,"at":3.2,"kind":"…","body":{…},"mac":…,"check":…}
 
-`check` is the CRC-32 of the text before it. (run, part, attempt, seq) names an event: a replay has the same
-name, a restarted kernel has a higher attempt, a hole in seq means that lines were lost.
+`check` is the CRC-32 of the text before it, `mac` the seal on what stands before that (`harness.seal`); an
+event without one is of version 1. (run, part, attempt, seq) names an event: a replay has the same name, a
+restarted kernel has a higher attempt, a hole in seq means that lines were lost.
 Times in samples are whole nanoseconds in 64 bits: one call of shape 14 overflows 32.
 """
 
@@ -17,14 +18,19 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.orders import Order as Order
+from harness.orders import RunRef as RunRef
+from harness.orders import Terms as Terms
 from harness.plain import UNREADABLE, unpack_ns
 from harness.plain import from_plain as from_plain
 from harness.plain import pack_ns as pack_ns
 from harness.plain import to_plain as to_plain
+from harness.seal import Seal as Seal
+from harness.seal import revealed as revealed
 from harness.shapes import Case, Settings
 
 MARKER = "@@ferry@@ "
-VERSION = 1
+VERSIONS = (1, 2)
 SAMPLES_PER_EVENT = 500  # keeps an event under 4 kB
 
 
@@ -32,55 +38,15 @@ class DamagedEventError(ValueError):
     """A line has the marker, but what follows is not a whole event."""
 
 
-# --- what the kernel is told ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RunRef:
-    """Whose events these are. Empty in a built kernel; a push fills it; the driver makes up a missing id."""
-
-    run_id: str = ""
-    part: int = 1
-    git_commit: str = ""
-    git_dirty: bool = False
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What holds for every case of an order.
-
-    `asked_accelerator` is a pattern of the device's name, `any` GPU, `cpu`, or empty for whatever is there;
-    `devices` is how many cards to use at most, 0 for all; `seeds` is the number of weight seeds in the gate.
-    `model` is the module to import the candidate from. Times are in seconds; 0 is no limit.
-    """
-
-    bundle_sha256: str
-    harness_sha256: str
-    model_sha256: str
-    model: str = "model"
-    own_harness: bool = False
-    asked_accelerator: str = ""
-    allow_mismatch: bool = False
-    devices: int = 0
-    seeds: int = 1
-    timeout_s: float = 0.0
-    case_timeout_s: float = 1800.0
-
-
-@dataclass(frozen=True)
-class Order:
-    """What a kernel carries out: terms and cases."""
-
-    terms: Terms
-    cases: tuple[Case, ...]
-
-
 # --- what the kernel reports ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Plan:
-    """First event of an attempt. `planned` events with each case follow; `carried` cases need no new run."""
+    """First event of an attempt. `planned` events with each case follow; `carried` cases need no new run.
+
+    `key_sha256` is the hash of the key that seals the attempt's events.
+    """
 
     ref: RunRef
     terms: Terms
@@ -88,6 +54,7 @@ class Plan:
     started_at: str
     carried: int = 0
     deadline_s: float = 0.0
+    key_sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -197,11 +164,15 @@ class Note:
 
 @dataclass(frozen=True)
 class End:
-    """Last event of an attempt. `reason`: complete, deadline, stopped, wrong_accelerator, driver_error."""
+    """Last event of an attempt. `reason`: complete, deadline, stopped, wrong_accelerator, driver_error.
+
+    `key` is the seal's, in hex; empty when a process of the run may still have lived.
+    """
 
     reason: str
     counts: dict[str, int]
     wall_s: float
+    key: str = ""
 
 
 Body = Plan | Planned | Device | Started | Samples | CaseDone | Note | End
@@ -255,16 +226,18 @@ class Event:
 # --- the codec --------------------------------------------------------------------------------------------
 
 
-def encode(event: Event) -> str:
-    """Return the event's line without a line end."""
+def encode(event: Event, seal: Seal | None = None) -> str:
+    """Return the event's line without a line end, sealed if there is a seal."""
     envelope = {
-        "v": VERSION,
+        "v": VERSIONS[0 if seal is None else 1],
         **dataclasses.asdict(event.name),
         "at": to_plain(round(event.at, 3)),
         "kind": _KIND_OF[type(event.body)],
         "body": to_plain(event.body),
     }
     text = json.dumps(envelope, separators=(",", ":"), allow_nan=False)[:-1]
+    if seal is not None:
+        text += f',"mac":"{seal.mac(text)}"'
     return f'{MARKER}{text},"check":"{_check(text)}"}}'
 
 
@@ -287,7 +260,7 @@ def decode(line: str) -> Event | None:
 
 def _event(envelope: Any) -> Event:
     version, kind = envelope["v"], envelope["kind"]
-    if version != VERSION or kind not in KINDS:
+    if version not in VERSIONS or kind not in KINDS:
         raise ValueError(f"version {version!r:.20}, kind {kind!r:.20}")
     name = from_plain(Name, envelope)
     return Event(name, from_plain(float, envelope["at"]), from_plain(KINDS[kind], envelope["body"]))

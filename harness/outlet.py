@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.events import Body, Event, Name, encode
+from harness.events import Body, Event, Name, Seal, encode
 
 EVENTS_FILE = "ferry-events.jsonl"
 
@@ -18,12 +18,13 @@ Write = Callable[[bytes], None]
 
 
 class Outlet:
-    """Numbers and writes one attempt's events; many threads may use it.
+    """Numbers, seals and writes one attempt's events; many threads may use it.
 
     A place that can no longer be written to is given up; the others go on.
     """
 
     def __init__(self, run: str, part: int, attempt: int, places: Sequence[Write]) -> None:
+        self.seal = Seal()
         self._name = (run, part, attempt)
         self._places = list(places)
         self._lock = threading.Lock()
@@ -38,7 +39,7 @@ class Outlet:
             for body in bodies:
                 self._seq += 1
                 event = Event(Name(*self._name, self._seq), time.monotonic() - self._begin, body)
-                lines.append(encode(event))
+                lines.append(encode(event, self.seal))
             self._put(lines, self._places)
             self._closed = self._closed or last
 

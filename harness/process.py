@@ -33,6 +33,8 @@ _SILENT = "ignore:Failed to initialize NumPy"  # torch says so at every start wh
 
 M = TypeVar("M")
 
+_started: list[tuple[subprocess.Popen[bytes], str]] = []  # every child of this driver, with its tag
+
 
 class Child:
     """One running `python -m harness.<name>`, greeted at once; `hear` takes the bytes that it prints."""
@@ -51,6 +53,7 @@ class Child:
         finally:
             os.close(requests_end)
             os.close(replies_end)
+        _started.append((self._process, self._tag))
         assert self._process.stdout is not None
         self._said = self._process.stdout.fileno()
         self._unread = bytearray()
@@ -223,6 +226,18 @@ def _start(name: str, requests: int, replies: int, environment: Mapping[str, str
         pass_fds=(requests, replies),
         start_new_session=True,
     )
+
+
+def none_alive() -> bool:
+    """Kill what still lives of all children ever started here; return whether that is certain."""
+    for process, tag in _started:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        _kill_tagged(tag)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+    return all(process.poll() is not None for process, _ in _started)
 
 
 def _kill_tagged(tag: str) -> None:

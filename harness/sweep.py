@@ -24,6 +24,7 @@ from harness.events import (
 )
 from harness.limits import WORDS, CaseFailureError, Limits
 from harness.outlet import Outlet
+from harness.process import none_alive
 from harness.shapes import Case
 from harness.station import Station, as_seen
 
@@ -59,6 +60,7 @@ class Sweep:
             started_at=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             carried=len(self._carried.final),
             deadline_s=self._limits.seconds,
+            key_sha256=self._outlet.seal.sha256,
         )
         self._outlet.emit(plan, *(Planned(index, case) for index, case in enumerate(self._order.cases)))
         if self._carried.damaged:
@@ -96,7 +98,8 @@ class Sweep:
         for case in self._order.cases:
             self._tell(CaseDone(case.id, -1, "not_run", reason, f"not started: {words}"))
         counts = dict(Counter(self._statuses.values()))
-        self._outlet.emit(End(reason, counts, round(self._limits.elapsed(), 3)), last=True)
+        key = self._outlet.seal.reveal() if none_alive() else ""
+        self._outlet.emit(End(reason, counts, round(self._limits.elapsed(), 3), key), last=True)
 
     # --- one thread a card --------------------------------------------------------------------------------
 

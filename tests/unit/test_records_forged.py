@@ -50,7 +50,7 @@ def checked(text: str) -> str:
 NAMED = {"run": RUN, "part": 1, "attempt": 1, "seq": 99}
 ENVELOPE: dict[str, object] = {"v": 1, **NAMED, "at": 1.0, "kind": "note", "body": {"text": "x"}}
 CHANGES: list[dict[str, object]] = [
-    {"v": 2},
+    {"v": 3},
     {"kind": []},
     {"kind": "verdict"},
     {"seq": "99"},

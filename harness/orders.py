@@ -1,0 +1,47 @@
+"""What a kernel is told: whose run it is, on which terms, and which cases. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.shapes import Case
+
+
+@dataclass(frozen=True)
+class RunRef:
+    """Whose events these are. Empty in a built kernel; a push fills it; the driver makes up a missing id."""
+
+    run_id: str = ""
+    part: int = 1
+    git_commit: str = ""
+    git_dirty: bool = False
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What holds for every case of an order.
+
+    `asked_accelerator` is a pattern of the device's name, `any` GPU, `cpu`, or empty for whatever is there;
+    `devices` is how many cards to use at most, 0 for all; `seeds` is the number of weight seeds in the gate.
+    `model` is the module to import the candidate from. Times are in seconds; 0 is no limit.
+    """
+
+    bundle_sha256: str
+    harness_sha256: str
+    model_sha256: str
+    model: str = "model"
+    own_harness: bool = False
+    asked_accelerator: str = ""
+    allow_mismatch: bool = False
+    devices: int = 0
+    seeds: int = 1
+    timeout_s: float = 0.0
+    case_timeout_s: float = 1800.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a kernel carries out: terms and cases."""
+
+    terms: Terms
+    cases: tuple[Case, ...]
