@@ -9,11 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from harness.baseline import TransformerConfig
+from harness.blocks import Block, blocks, within
 from harness.inputs import generate_random_case
 
 SHOWN_FEATURE_DIMS = 16
 REFERENCE_FLOOR = 1e-12
 INF = float("inf")
+BLOCK_ELEMENTS = 1 << 22  # compared at once, in some 25 bytes of working memory each
 
 
 @dataclass(frozen=True)
@@ -36,56 +38,115 @@ class AccuracyResult:
     optimized_at_worst: float
 
 
+@dataclass(frozen=True)
+class Worst:
+    """The element that uses the largest share of its own budget, max(atol, rtol * |r|); above 1 it fails."""
+
+    share: float
+    index: tuple[int, ...]
+    reference: float
+    optimized: float
+
+
 def _error_and_magnitude(reference: Tensor, optimized: Tensor) -> tuple[Tensor, Tensor]:
     """Return |o - r| and |r| on float32 copies; the error of a pair that is not finite is inf."""
-    if reference.shape != optimized.shape:
-        raise ValueError(
-            f"the output's shape {tuple(optimized.shape)} is not the reference's {tuple(reference.shape)}"
-        )
     reference, optimized = reference.float(), optimized.float()
     error = (optimized - reference).abs_()
     error.masked_fill_(~(reference.isfinite() & optimized.isfinite()), INF)
     return error, reference.abs()
 
 
+def _check_shapes(reference: Tensor, optimized: Tensor) -> None:
+    if reference.shape != optimized.shape:
+        raise ValueError(
+            f"the output's shape {tuple(optimized.shape)} is not the reference's {tuple(reference.shape)}"
+        )
+
+
+class _Tally:
+    """The figures of the blocks so far. Where two elements are equally wrong, the first is the worst."""
+
+    def __init__(self, rtol: float, atol: float) -> None:
+        self._rtol, self._atol = rtol, atol
+        self.failed_elements, self.total_elements = 0, 0
+        self.max_abs, self.max_rel, self.sum_abs = -1.0, -1.0, 0.0
+        self.failed_dims: Tensor | None = None
+        self.worst: tuple[int, ...] = ()
+
+    def add(self, block: Block, reference: Tensor, optimized: Tensor) -> None:
+        """Take in one block of both."""
+        error, magnitude = _error_and_magnitude(reference, optimized)
+        infinite = error.isinf()
+        # As the contract writes it: what passes is what compares; a budget of nan lets nothing through.
+        failed = ~((error <= self._atol) | (error <= self._rtol * magnitude)) | infinite
+        relative = error / magnitude.clamp_(min=REFERENCE_FLOOR)
+        self.max_rel = max(self.max_rel, float(relative.masked_fill_(infinite, INF).max()))
+        if (max_abs := float(error.max())) > self.max_abs:
+            self.max_abs, self.worst = max_abs, within(block, _place_of_max(error))
+        self.sum_abs += float(error.sum(dtype=torch.float64))
+        self.total_elements += error.numel()
+        self.failed_elements += int(failed.sum())
+        dims = failed.reshape(-1, failed.shape[-1]).any(dim=0)
+        self.failed_dims = dims if self.failed_dims is None else self.failed_dims | dims
+
+
+def _place_of_max(values: Tensor) -> tuple[int, ...]:
+    return tuple(int(i) for i in torch.unravel_index(values.argmax(), values.shape))
+
+
 def compare_outputs(reference: Tensor, optimized: Tensor, rtol: float, atol: float) -> AccuracyResult:
     """Compare element by element: both finite, and |o - r| <= atol or |o - r| <= rtol * |r|, in float32.
 
-    Raises ValueError when the shapes differ; a difference in dtype only warns.
+    Walks both in blocks: beyond them it needs some 100 MiB, whatever their size. The mean is summed in
+    float64. Raises ValueError when the shapes differ; a difference in dtype only warns.
     """
     if reference.dtype != optimized.dtype:
         warnings.warn(f"the output is {optimized.dtype}, the reference {reference.dtype}", stacklevel=2)
-    error, magnitude = _error_and_magnitude(reference, optimized)
-    infinite = error.isinf()
-    # As the contract writes it: what passes is what compares, so that a budget of nan lets nothing through.
-    failed = ~((error <= atol) | (error <= rtol * magnitude)) | infinite
-    relative = (error / magnitude.clamp_(min=REFERENCE_FLOOR)).masked_fill_(infinite, INF)
-    failed_elements = int(failed.sum())
-    worst = tuple(int(i) for i in torch.unravel_index(error.argmax(), error.shape))
+    _check_shapes(reference, optimized)
+    tally = _Tally(rtol, atol)
+    for block in blocks(reference.shape, BLOCK_ELEMENTS):
+        tally.add(block, reference[block], optimized[block])
+    assert tally.failed_dims is not None
     return AccuracyResult(
-        passed=failed_elements == 0,
-        total_elements=error.numel(),
-        failed_elements=failed_elements,
-        max_abs_error=float(error.max()),
-        max_relative_error=float(relative.max()),
-        mean_abs_error=float(error.mean()),
-        failed_feature_dims=failed.reshape(-1, failed.shape[-1]).any(dim=0).nonzero().flatten().tolist(),
-        worst_index=worst,
-        reference_at_worst=float(reference[worst]),
-        optimized_at_worst=float(optimized[worst]),
+        passed=tally.failed_elements == 0,
+        total_elements=tally.total_elements,
+        failed_elements=tally.failed_elements,
+        max_abs_error=tally.max_abs,
+        max_relative_error=tally.max_rel,
+        mean_abs_error=float(torch.tensor(tally.sum_abs / tally.total_elements, dtype=torch.float32)),
+        failed_feature_dims=tally.failed_dims.nonzero().flatten().tolist(),
+        worst_index=tally.worst,
+        reference_at_worst=float(reference[tally.worst]),
+        optimized_at_worst=float(optimized[tally.worst]),
     )
 
 
-def gate_share(reference: Tensor, optimized: Tensor, rtol: float, atol: float) -> float:
-    """Return the worst element's |o - r| as a share of its own budget, max(atol, rtol * |r|).
+def worst_share(reference: Tensor, optimized: Tensor, rtol: float, atol: float) -> Worst:
+    """Return the element whose |o - r| is the largest share of its own budget, max(atol, rtol * |r|).
 
-    Above 1 exactly when `compare_outputs` fails; inf for a nan or an inf on either side.
-    Raises ValueError when the shapes differ.
+    The share is above 1 exactly when `compare_outputs` fails; inf for a nan or an inf on either side.
+    Walks in blocks like `compare_outputs`. Raises ValueError when the shapes differ.
     """
+    _check_shapes(reference, optimized)
+    largest, index = -1.0, (0,) * reference.dim()
+    for block in blocks(reference.shape, BLOCK_ELEMENTS):
+        share = _shares(reference[block], optimized[block], rtol, atol)
+        if (found := float(share.max())) > largest:
+            largest, index = found, within(block, _place_of_max(share))
+    return Worst(largest, index, float(reference[index]), float(optimized[index]))
+
+
+def _shares(reference: Tensor, optimized: Tensor, rtol: float, atol: float) -> Tensor:
     error, magnitude = _error_and_magnitude(reference, optimized)
-    share = error / magnitude.mul_(rtol).clamp_(min=atol)
+    infinite, none = error.isinf(), error == 0
     # 0/0, under a budget of nothing, is no error at all; inf/inf is one.
-    return float(share.masked_fill_(error == 0, 0.0).masked_fill_(error.isinf(), INF).max())
+    share = error.div_(magnitude.mul_(rtol).clamp_(min=atol))
+    return share.masked_fill_(none, 0.0).masked_fill_(infinite | share.isnan(), INF)
+
+
+def gate_share(reference: Tensor, optimized: Tensor, rtol: float, atol: float) -> float:
+    """Return the share alone of `worst_share`."""
+    return worst_share(reference, optimized, rtol, atol).share
 
 
 def run_accuracy_tests(
