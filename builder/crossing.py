@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from builder import backends, results, runs, submission
+from builder import backends, outputs, results, retry, runs, submission
 from builder.backends import Backend, State, Status
 from builder.build import write_build
 from builder.clock import Clock
 from builder.errors import Exit, UsageError, about
 from builder.log import refuse_no_log
+from builder.outputs import EVERYTHING, Wanted
 from builder.records import Records, read_records
 from builder.rehearsal import rehearse
 from builder.results import Row
 from builder.runs import Run
 from builder.spec import RunSpec
+from builder.waiting import Watch, until_over
 from harness.events import RunRef
 
 PART = 1
@@ -38,7 +40,7 @@ class Outcome:
     files: list[Path]
 
 
-def push(spec: RunSpec, backend: Backend, rehearsal: bool, tell: Callable[[str], None]) -> Run:
+def push(spec: RunSpec, backend: Backend, clock: Clock, rehearsal: bool, tell: Callable[[str], None]) -> Run:
     """Build, rehearse and submit; return the run once the place has accepted it.
 
     Raises RefusedHereError when nothing was sent, and what the backend raises when it said no.
@@ -53,7 +55,7 @@ def push(spec: RunSpec, backend: Backend, rehearsal: bool, tell: Callable[[str],
             tell(rehearse(draft.part(PART) / "kernel.py").detail)
     run = Run(runs.runs_root() / spec.run_id)
     with about(run.id):
-        submission.submit(run, PART, backend)
+        submission.submit(run, PART, backend, clock)
     return run
 
 
@@ -67,21 +69,34 @@ def git_state() -> tuple[str, bool]:
     return commit.stdout.strip(), bool(status.stdout.strip())
 
 
-def wait(run: Run, backend: Backend, clock: Clock, patience_s: float, tell: Callable[[Status], None]) -> None:
-    """Wait until every part is over. WaitExpiredError when `patience_s` (0: no limit) ends first."""
+def watch(
+    run: Run, backend: Backend, clock: Clock, patience_s: float
+) -> Iterator[tuple[Watch, Status | bytes]]:
+    """Wait until every part is over; yield what is new of each. See `Watch.events` for what it raises."""
+    watches = []
     for part in run.coming():
-        submission.wait(run, part, backend, clock, patience_s, tell)
+        accepted = submission.accepted(run, part, backend, clock)
+        watches.append(Watch(run, part, accepted, backend, clock, patience_s))
+    return until_over(watches)
 
 
-def fetch(run: Run, backend: Backend) -> Status:
-    """Bring what is over and not here yet; return where the last part that was asked for stands."""
-    now = Status(State.DONE)
-    for part in run.coming():
-        accepted = submission.submit(run, part, backend)
-        now = submission.status(run, part, accepted, backend)
+def fetch(run: Run, backend: Backend, clock: Clock, wanted: Wanted = EVERYTHING) -> tuple[Status, list[str]]:
+    """Bring what is over and not here yet.
+
+    Returns where the last part that was asked for stands, and a sentence for each thing that is not here.
+    """
+    now, missing = Status(State.DONE), list[str]()
+    for part in run.parts():
+        left_out = outputs.report(run.part(part)).left_out
+        if run.has_come(part) and not (left_out and wanted.asks_for(left_out)):
+            continue
+        accepted = submission.accepted(run, part, backend, clock)
+        if not run.has_come(part):
+            now = retry.read(lambda: submission.status(run, part, accepted, backend), clock)  # noqa: B023
         if now.state.is_over:
-            submission.fetch(run, part, accepted, backend)
-    return now
+            brought = submission.fetch(run, part, accepted, backend, clock, wanted)
+            missing += [f"{name}: {why}" for name, why in brought.missing.items()]
+    return now, missing
 
 
 def parse(run: Run) -> Outcome:

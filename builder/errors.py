@@ -6,7 +6,9 @@ FerryError
 ├── RefusedThereError     2    the service said no to the push itself
 ├── WrongAcceleratorError 6    the hardware is not what was asked for
 ├── CapacityError         7    quota or slots used up
+│   └── NoSlotError            all sessions are taken; one frees by itself
 ├── InfrastructureError   5    could not find out; try again
+│   └── DeniedError            the place knows no such run, or it is not ours
 ├── WaitExpiredError    124    the host's patience ran out; the run goes on
 ├── InterruptError      130    Ctrl-C
 ├── IncompleteError       4    results are missing
@@ -105,10 +107,25 @@ class CapacityError(FerryError):
     exit_code = Exit.CAPACITY
 
 
+class NoSlotError(CapacityError):
+    """All the sessions that an account may have are taken; one frees by itself."""
+
+
 class InfrastructureError(FerryError):
-    """Something between here and there failed; trying again may help."""
+    """Something between here and there failed; trying again may help.
+
+    `retry_after_s` is how long the place asks to be left alone; 0 when it does not say.
+    """
 
     exit_code = Exit.INFRASTRUCTURE
+
+    def __init__(self, message: str, hint: str = "", retry_after_s: float = 0.0) -> None:
+        super().__init__(message, hint)
+        self.retry_after_s = retry_after_s
+
+
+class DeniedError(InfrastructureError):
+    """The place knows no such run, or says that it is not ours: asking again seldom helps."""
 
 
 class WaitExpiredError(FerryError):

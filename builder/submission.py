@@ -1,16 +1,32 @@
-"""Submit, wait, follow, fetch: all polling policy, through a Backend and a Clock."""
+"""Submit, stop, fetch: the policy around a Backend's answers, with a Clock. Waiting is `builder.waiting`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
 
+from builder import outputs, retry
 from builder.backends import Backend, Intent, State, Status, Submission
 from builder.clock import Clock
-from builder.errors import CapacityError, RefusedHereError, RefusedThereError, UsageError, WaitExpiredError
-from builder.runs import Run, slug
+from builder.errors import (
+    CapacityError,
+    DeniedError,
+    InfrastructureError,
+    NoSlotError,
+    RefusedHereError,
+    RefusedThereError,
+    UsageError,
+)
+from builder.outputs import Brought, Wanted
+from builder.runs import Run, atomic_write, slug
 
-POLL_S = 1.0
-IDLE_S = 0.1  # between looks at a log that has nothing new
+PUSHES = 3  # of one part, when a place gives no answer and, asked about it, has nothing
+LOOK_S = 15.0  # between two looks for a push without an answer
+SLOT_S = 60.0  # between two looks for a free slot
+KEPT = "log.kept"  # as far as a log had come when its run was stopped
+EMPTY_PAUSES_S = (0.0, 5.0, 10.0)  # an empty log may only be late
 
 
 def intent(run: Run, part: int) -> Intent:
@@ -20,7 +36,7 @@ def intent(run: Run, part: int) -> Intent:
     return Intent(run.id, part, name, run.part(part), spec.accelerator, spec.form, spec.timeout_s)
 
 
-def submit(run: Run, part: int, backend: Backend) -> Submission:
+def submit(run: Run, part: int, backend: Backend, clock: Clock) -> Submission:
     """Submit a part once, however often this is called and wherever an earlier call was killed.
 
     Raises what the backend raises; a refusal is in the journal then.
@@ -28,63 +44,112 @@ def submit(run: Run, part: int, backend: Backend) -> Submission:
     with run.lock("submit"):
         accepted = run.submission(part)
         if accepted is None:
-            accepted = _submit_or_find(run, intent(run, part), backend)
+            accepted = _submit_or_find(run, intent(run, part), backend, clock)
             run.write_submission(part, accepted)
             run.record(State.QUEUED, part, accepted.reference)
     return accepted
 
 
-def _submit_or_find(run: Run, intended: Intent, backend: Backend) -> Submission:
+def accepted(run: Run, part: int, backend: Backend, clock: Clock) -> Submission:
+    """Return what a part was accepted as; a push that was interrupted is completed.
+
+    Raises UsageError for a part that was refused or is held back: only `ferry resume` pushes those.
+    """
+    state = run.state(part)
+    if run.submission(part) is None and state in (State.REFUSED, State.HELD):
+        why = next((entry.detail for entry in reversed(run.journal()) if entry.part == part), "")
+        raise UsageError(
+            f"part {part} of run {run.id} was not pushed, it is {state}: {why}", f"ferry resume {run.id}"
+        )
+    return submit(run, part, backend, clock)
+
+
+def submit_when_free(
+    run: Run, part: int, backend: Backend, clock: Clock, tell: Callable[[str], None]
+) -> Submission:
+    """Submit a part once one of the account's sessions is free; until then it is held here, unpushed."""
+    most = backend.limits().sessions
+    while True:
+        busy = retry.read(backend.active, clock)
+        if not most or len(busy) < most:
+            try:
+                return submit(run, part, backend, clock)
+            except NoSlotError as full:
+                busy = busy or [full.message]
+        if run.state(part) != State.HELD:
+            run.record(State.HELD, part, f"waits for a free session; taken by {', '.join(busy)}")
+            tell(
+                f"run {run.id} waits here for a free session; taken by {', '.join(busy)}. "
+                f"Ctrl-C leaves it unpushed; later: ferry resume {run.id}"
+            )
+        clock.sleep(SLOT_S)
+
+
+def _submit_or_find(run: Run, intended: Intent, backend: Backend, clock: Clock) -> Submission:
     interrupted = run.state(intended.part) == State.INTENT
-    run.record(State.INTENT, intended.part)
-    if interrupted and (found := backend.find(intended)):
+    if not interrupted:
+        run.record(State.INTENT, intended.part)
+    elif found := _look_for(run, intended, backend, clock):
         return found
-    try:
-        return backend.submit(intended)
-    except (RefusedHereError, RefusedThereError, CapacityError) as refusal:
-        run.record(State.REFUSED, intended.part, refusal.message)
-        raise  # after any other error it may have been accepted: the intent stands, and is looked for
+    for pushes in range(1, PUSHES + 1):
+        try:
+            return backend.submit(intended)
+        except (RefusedHereError, RefusedThereError, CapacityError) as refusal:
+            run.record(State.REFUSED, intended.part, refusal.message)
+            raise
+        except DeniedError:
+            raise
+        except InfrastructureError as lost:  # it may have been accepted: the intent stands, and is looked for
+            if found := _look_for(run, intended, backend, clock):
+                return found
+            if pushes == PUSHES:
+                raise
+            clock.sleep(retry.pause_s(lost, pushes))
+    raise AssertionError("a push returns or raises")
+
+
+def _look_for(run: Run, intended: Intent, backend: Backend, clock: Clock) -> Submission | None:
+    """Look whether a push was accepted, until its place must know of it: never two sessions for one push."""
+    age = clock.now() - _since(run, intended.part, State.INTENT, clock)
+    end = clock.monotonic() + backend.limits().grace_s - age
+    while True:
+        found = retry.read(lambda: backend.find(intended), clock)
+        left = end - clock.monotonic()
+        if found or left <= 0:
+            return found
+        clock.sleep(min(LOOK_S, left))
+
+
+def _since(run: Run, part: int, state: State, clock: Clock) -> float:
+    """Return when the journal last had a part come into a state, in seconds since the epoch, else now."""
+    times = [entry.at for entry in run.journal() if (entry.part, entry.state) == (part, state)]
+    return datetime.fromisoformat(times[-1]).timestamp() if times else clock.now()
+
+
+def age_s(run: Run, part: int, clock: Clock) -> float:
+    """Return how long ago a part was accepted, in seconds."""
+    return clock.now() - _since(run, part, State.QUEUED, clock)
 
 
 def status(run: Run, part: int, submission: Submission, backend: Backend) -> Status:
     """Ask for a part's state, and write it down when it has changed."""
     [now] = backend.status([submission])
+    note(run, part, now)
+    return now
+
+
+def note(run: Run, part: int, now: Status) -> None:
+    """Write a part's state down when it has changed."""
     if not run.has_come(part) and now.state != run.state(part):
         run.record(now.state, part, now.message)
-    return now
 
 
-def follow(submission: Submission, backend: Backend, clock: Clock) -> Iterator[bytes]:
-    """Yield the log as it grows until it is whole; an empty block says that nothing was new."""
-    for block in backend.follow_log(submission):
-        yield block
-        if not block:
-            clock.sleep(IDLE_S)
+def stop(run: Run, part: int, backend: Backend, lose_log: bool = False) -> None:
+    """End a part where it runs; where that takes its log away, the log is fetched first.
 
-
-def wait(
-    run: Run, part: int, backend: Backend, clock: Clock, patience_s: float, tell: Callable[[Status], None]
-) -> Status:
-    """Poll until the part is over and tell each change. WaitExpiredError after `patience_s` (0: no limit)."""
-    submission = submit(run, part, backend)
-    end = clock.monotonic() + patience_s
-    told = None
-    while not (now := status(run, part, submission, backend)).state.is_over:
-        if now != told:
-            tell(now)
-        told = now
-        left = end - clock.monotonic() if patience_s else POLL_S
-        if left <= 0:
-            raise WaitExpiredError(
-                f"run {run.id} is still {now.state} after {patience_s:g} s",
-                f"it goes on: `ferry pull {run.id}`",
-            )
-        clock.sleep(min(POLL_S, left))
-    return now
-
-
-def stop(run: Run, part: int, backend: Backend) -> None:
-    """End a part where it runs. UsageError when there is nothing that could be ended from here."""
+    Raises UsageError when there is nothing that could be ended from here, and InfrastructureError, having
+    ended nothing, when the log would be lost and `lose_log` does not allow it.
+    """
     with run.lock("submit"):
         accepted = run.submission(part) or backend.find(intent(run, part))
     if accepted is None:
@@ -94,18 +159,81 @@ def stop(run: Run, part: int, backend: Backend) -> None:
         raise UsageError(
             f"run {run.id} is over already: {now.state}", f"what it measured: ferry pull {run.id}"
         )
-    if backend.limits().by_hand:
+    limits = backend.limits()
+    if limits.by_hand:
         raise UsageError(f"run {run.id} was carried away by hand", "end it where it runs")
-    backend.stop(accepted)
+    if not limits.stop_deletes:
+        backend.stop(accepted)
+        return
+    with run.lock("fetch"):
+        if now.state is not State.QUEUED and not lose_log:
+            _keep_log(run, part, accepted, backend)
+        backend.stop(accepted)
+        _take_kept_log(run.part(part))
+        run.record(State.CANCELLED, part, "deleted by ferry stop")
+        run.record("fetched", part, "what had come of its log")
 
 
-def fetch(run: Run, part: int, submission: Submission, backend: Backend) -> None:
-    """Bring log and outputs of a part that is over; what is here already is not fetched again."""
+def _keep_log(run: Run, part: int, submission: Submission, backend: Backend) -> None:
+    """Write down the log as far as it has come."""
+    try:
+        blocks = list(itertools.takewhile(bool, backend.follow_log(submission)))
+    except InfrastructureError as problem:
+        raise InfrastructureError(
+            f"the log cannot be fetched, so that nothing was stopped: {problem.message}",
+            "stop it all the same, and lose the log: --lose-log",
+        ) from problem
+    atomic_write(run.part(part) / KEPT, b"".join(blocks))
+
+
+def _take_kept_log(part: Path) -> None:
+    """What came before the end is the log, now that no other will come."""
+    if (part / KEPT).exists():
+        (part / KEPT).replace(part / "log.raw")
+
+
+# --- fetching ---------------------------------------------------------------------------------------------
+
+
+def fetch(
+    run: Run, part: int, submission: Submission, backend: Backend, clock: Clock, wanted: Wanted
+) -> Brought:
+    """Bring log and outputs of a part that is over; what is here already is not fetched again.
+
+    Either suffices for the rows, so that the one is brought whatever became of the other; what is missing is
+    in what this returns.
+    """
     with run.lock("fetch"):
         folder = run.part(part)
-        if not (folder / "log.raw").exists():
-            backend.fetch_log(submission, folder / "log.raw")
-        if not (folder / "outputs").exists():
-            backend.fetch_outputs(submission, folder / "outputs")
-        if not run.has_come(part):
+        problem = _fetch_log(submission, folder / "log.raw", backend, clock)
+        brought = outputs.bring(submission, folder, backend, wanted, clock)
+        if not (_has_bytes(folder / "log.raw") or list((folder / "outputs").glob(outputs.RESULTS))):
+            problem = problem or "it is empty: the run was over before its first line"
+        if problem:
+            brought.missing["the log"] = problem
+        if brought.missing:
+            run.record("incomplete", part, "missing: " + ", ".join(brought.missing))
+        elif not run.has_come(part):
             run.record("fetched", part)
+    return brought
+
+
+def _fetch_log(submission: Submission, target: Path, backend: Backend, clock: Clock) -> str:
+    """Bring the log unless it is here; return what went wrong."""
+    for pause_s in EMPTY_PAUSES_S:
+        if _has_bytes(target):
+            break
+        clock.sleep(pause_s)
+        try:
+            retry.read(lambda: backend.fetch_log(submission, target), clock)
+        except InfrastructureError as error:
+            if isinstance(error, DeniedError) and (target.parent / KEPT).exists():
+                break  # killed after it had been stopped
+            return error.message
+    if not _has_bytes(target):
+        _take_kept_log(target.parent)
+    return ""
+
+
+def _has_bytes(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0

@@ -49,6 +49,7 @@ class Intent:
     accelerator: str = ""
     form: str = "script"
     timeout_s: float = 0.0
+    internet: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,19 +71,54 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How a place wants to be dealt with.
+class OutputFile:
+    """A file of the run's working folder. `size` is in bytes, -1 where the place does not say it.
 
-    `rehearse`: whether a failed push there costs more than a rehearsal here; `by_hand`: whether somebody
-    carries kernel and log, so that waiting brings nothing.
+    `name` is as the place gives it and not to be trusted; `link` is the backend's own way to the file.
+    """
+
+    name: str
+    size: int = -1
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Quota:
+    """How much of one resource an account may use, in seconds; `refreshes_at` is ISO 8601 or empty."""
+
+    resource: str
+    used_s: float
+    total_s: float
+    reserved_s: float = 0.0
+    refreshes_at: str = ""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a place wants to be dealt with. Times are in seconds, 0 is none.
+
+    `rehearse`: a failed push there costs more than a rehearsal here; `by_hand`: somebody carries kernel and
+    log, so that waiting brings nothing; `sessions`: so many run at once; `session_s`: so long runs one at
+    most; `poll_s`: between two questions; `grace_s`: so long may the place not know what it has accepted;
+    `streams`: `follow_log` ends when the run ends; `stop_deletes`: stopping takes log and outputs away.
     """
 
     rehearse: bool = True
     by_hand: bool = False
+    sessions: int = 0
+    session_s: float = 0.0
+    poll_s: float = 1.0
+    grace_s: float = 0.0
+    streams: bool = False
+    stop_deletes: bool = False
 
 
 class Backend(Protocol):
-    """Eight verbs; each raises a FerryError when the place answers no or not at all."""
+    """What a place can do. Each raises a FerryError when the place answers no or not at all.
+
+    InfrastructureError: no answer, or one that may be another next time. DeniedError: it knows no such
+    submission, or it is not ours.
+    """
 
     name: str
 
@@ -96,19 +132,50 @@ class Backend(Protocol):
         """Return one status a submission, in their order, in one call to the place."""
 
     def follow_log(self, submission: Submission) -> Iterator[bytes]:
-        """Yield the raw log from its start as it grows; b"" when nothing is new; end when it is whole."""
+        """Yield the raw log from its start as it grows; b"" each few seconds without anything new.
+
+        It ends when the log is whole, and raises InfrastructureError when the connection broke before.
+        """
 
     def fetch_log(self, submission: Submission, target: Path) -> None:
         """Write the whole raw log to `target`, all or nothing."""
 
-    def fetch_outputs(self, submission: Submission, target: Path) -> None:
-        """Write the files of the working folder under `target`, all or nothing each."""
+    def list_outputs(self, submission: Submission) -> Iterator[OutputFile]:
+        """Yield the files of the working folder."""
+
+    def fetch_output(self, submission: Submission, file: OutputFile) -> Iterator[bytes]:
+        """Yield a file's bytes. InfrastructureError when it ends short, or what comes is not the file."""
 
     def stop(self, submission: Submission) -> None:
-        """End the run there; what it has written so far stays."""
+        """End the run there; see `Limits.stop_deletes`."""
 
     def limits(self) -> Limits:
-        """Say what the place allows."""
+        """Say what the place allows; asks nobody."""
+
+    def account(self) -> str:
+        """Return the account that a push goes to; empty where there is none."""
+
+    def quota(self) -> list[Quota]:
+        """Return what the account has left; empty where nothing is counted."""
+
+    def active(self) -> list[str]:
+        """Return the names of what the account has under way there."""
+
+
+class Unmetered:
+    """The answers of a place that has no accounts and counts nothing."""
+
+    def account(self) -> str:
+        """There is none."""
+        return ""
+
+    def quota(self) -> list[Quota]:
+        """Nothing is counted."""
+        return []
+
+    def active(self) -> list[str]:
+        """Nothing is in the way of another run."""
+        return []
 
 
 def names() -> list[str]:

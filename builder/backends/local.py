@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from builder.backends import Intent, Limits, State, Status, Submission
-from builder.errors import InfrastructureError, RefusedHereError
+from builder.backends import Intent, Limits, OutputFile, State, Status, Submission, Unmetered
+from builder.errors import DeniedError, InfrastructureError, RefusedHereError
 from builder.rehearsal import has_torch
 from builder.runs import atomic_write, place, read_json, runs_root
 from builder.supervisor import Desk, Ended, Started
@@ -28,7 +27,7 @@ from builder.supervisor import Desk, Ended, Started
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from builder.supervisor import main; main()"
 
 
-class Local:
+class Local(Unmetered):
     """Runs kernels with `python`: the interpreter of gpuferry itself unless `FERRY_PYTHON` names another."""
 
     name = "local"
@@ -104,17 +103,27 @@ class Local:
         """Link the log, which nobody writes to any more, under its name."""
         source = _desk(submission).log
         if not source.exists():
-            raise InfrastructureError(f"the local run left no log: {source} is not there")
+            raise DeniedError(f"the local run left no log: {source} is not there")
         try:
             os.link(source, target)
         except OSError:  # a file system without links
             atomic_write(target, source.read_bytes())
 
-    def fetch_outputs(self, submission: Submission, target: Path) -> None:
-        """Move the working folder to where it is kept."""
+    def list_outputs(self, submission: Submission) -> Iterator[OutputFile]:
+        """Yield the working folder's files."""
         work = _desk(submission).work
-        if work.exists() and not target.exists():
-            shutil.move(work, target)
+        for path in sorted(work.rglob("*")):
+            if path.is_file():
+                yield OutputFile(path.relative_to(work).as_posix(), path.stat().st_size)
+
+    def fetch_output(self, submission: Submission, file: OutputFile) -> Iterator[bytes]:
+        """Yield a file's bytes."""
+        try:
+            with (_desk(submission).work / file.name).open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    yield block
+        except OSError as problem:
+            raise InfrastructureError(f"{file.name} cannot be read: {problem.strerror}") from problem
 
     def stop(self, submission: Submission) -> None:
         """Ask the supervisor to end the run; it closes log and records first."""
@@ -124,7 +133,7 @@ class Local:
 
     def limits(self) -> Limits:
         """One run at a time, no size limit that matters, and nothing is lost by simply trying."""
-        return Limits(rehearse=False)
+        return Limits(rehearse=False, streams=True)
 
 
 def _submission(intent: Intent) -> Submission:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from builder.backends import Intent, Limits, State, Status, Submission
+from builder.backends import Intent, Limits, OutputFile, State, Status, Submission, Unmetered
 from builder.errors import IncompleteError
 from builder.runs import place, runs_root
 
@@ -16,7 +16,7 @@ INSTRUCTIONS = """\
 3. here:   ferry import {run} ferry.log ferry-events.jsonl"""
 
 
-class Manual:
+class Manual(Unmetered):
     """Accepts everything and waits."""
 
     name = "manual"
@@ -49,8 +49,13 @@ class Manual:
         """The log comes by `ferry import`."""
         raise IncompleteError("this run's log is brought back by hand", "see `ferry status` for the steps")
 
-    def fetch_outputs(self, submission: Submission, target: Path) -> None:
+    def list_outputs(self, submission: Submission) -> Iterator[OutputFile]:
         """Outputs come by `ferry import`."""
+        return iter(())
+
+    def fetch_output(self, submission: Submission, file: OutputFile) -> Iterator[bytes]:
+        """There is none to fetch from here."""
+        return iter(())
 
     def stop(self, submission: Submission) -> None:
         """Whoever runs it stops it."""

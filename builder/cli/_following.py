@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from builder import crossing, submission
 from builder.backends import Backend, Status
@@ -12,6 +12,7 @@ from builder.clock import SystemClock
 from builder.errors import InterruptError, UsageError
 from builder.log import LogReader
 from builder.runs import Run
+from builder.waiting import Watch
 from harness.events import CaseDone, DamagedEventError, Plan, decode
 
 
@@ -22,11 +23,7 @@ def follow(run: Run, backend: Backend, patience_s: float) -> None:
     """
     clock = SystemClock()
     try:
-        for part in () if patience_s else run.coming():
-            accepted = submission.submit(run, part, backend)
-            submission.status(run, part, accepted, backend)  # so that the journal knows that it runs
-            _show(submission.follow(accepted, backend, clock))
-        crossing.wait(run, backend, clock, patience_s, _tell)
+        _show(_blocks(crossing.watch(run, backend, clock, patience_s)))
     except KeyboardInterrupt:
         if run.spec.backend != "local":
             raise InterruptError(
@@ -55,6 +52,9 @@ def _show(blocks: Iterable[bytes]) -> None:
             say(f"{ended}/{planned} {event.body.case_id} {event.body.status}")
 
 
-def _tell(status: Status) -> None:
-    if status.message:
-        say(status.message)
+def _blocks(seen: Iterable[tuple[Watch, Status | bytes]]) -> Iterator[bytes]:
+    for _, news in seen:
+        if isinstance(news, bytes):
+            yield news
+        elif news.message:
+            say(news.message)

@@ -14,6 +14,7 @@ import click
 
 from builder import results, submission
 from builder.backends import Backend
+from builder.clock import SystemClock
 from builder.crossing import PART, Outcome
 from builder.errors import Exit, FerryError
 from builder.results import Row
@@ -79,7 +80,7 @@ def envelope(
 
 def show_pushed(run: Run, backend: Backend, as_json: bool) -> Exit:
     """Show where a run stands that its place has just accepted, and what comes next."""
-    accepted = submission.submit(run, PART, backend)
+    accepted = submission.submit(run, PART, backend, SystemClock())
     now = submission.status(run, PART, accepted, backend)
     if as_json:
         files = sorted(run.part(PART).glob("kernel*"))

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from builder import crossing, runs, submission
+from builder import crossing, runs
 from builder.clock import SystemClock
 from builder.errors import Exit, IncompleteError
 from builder.log import LogReader
 from builder.runs import Run
 from builder.terminal import printable
+from builder.waiting import Watch
 from harness.events import MARKER
 
 
@@ -46,8 +47,12 @@ def _source(run: Run, follow: bool) -> Path | Iterable[bytes]:
             f"the log of run {run.id} is brought back by hand", f"see ferry status {run.id}"
         )
     if follow:
-        return submission.follow(accepted, backend, SystemClock())
+        return _followed(Watch(run, crossing.PART, accepted, backend, SystemClock(), 0.0))
     return _until_idle(backend.follow_log(accepted))
+
+
+def _followed(watch: Watch) -> Iterator[bytes]:
+    return (seen for seen in watch.events() if isinstance(seen, bytes))
 
 
 def _until_idle(blocks: Iterable[bytes]) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from builder import crossing, runs
 from builder.cli._following import follow
 from builder.cli._options import WAIT
 from builder.cli._output import envelope, say, show_outcome
+from builder.clock import SystemClock
 from builder.errors import Exit, about
 
 
@@ -29,7 +30,7 @@ def command(run: str | None, patience_s: float, no_wait: bool, as_json: bool) ->
     with about(found.id):
         if not no_wait and not backend.limits().by_hand:
             follow(found, backend, patience_s)
-        status = crossing.fetch(found, backend)
+        status, _ = crossing.fetch(found, backend, SystemClock())
         if found.logs() or not found.coming():
             return show_outcome(crossing.parse(found), found.state(0), as_json)
     if as_json:

@@ -9,6 +9,7 @@ import click
 from builder import backends, crossing
 from builder.cli._options import NO_REHEARSAL, ConfiguredCommand, make_spec, spec_options
 from builder.cli._output import say, show_pushed
+from builder.clock import SystemClock
 from builder.errors import Exit
 
 
@@ -24,5 +25,5 @@ def command(no_rehearsal: bool, as_json: bool, **options: Any) -> Exit:
     """
     spec = make_spec(**options)
     backend = backends.load(spec.backend)
-    run = crossing.push(spec, backend, not no_rehearsal, say)
+    run = crossing.push(spec, backend, SystemClock(), not no_rehearsal, say)
     return show_pushed(run, backend, as_json)

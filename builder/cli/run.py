@@ -10,6 +10,7 @@ from builder import backends, crossing
 from builder.cli._following import follow
 from builder.cli._options import DETACH, NO_REHEARSAL, WAIT, ConfiguredCommand, make_spec, spec_options
 from builder.cli._output import say, show_outcome, show_pushed
+from builder.clock import SystemClock
 from builder.errors import Exit, about
 
 
@@ -28,11 +29,11 @@ def command(patience_s: float, detach: bool, no_rehearsal: bool, as_json: bool, 
     spec = make_spec(**options)
     backend = backends.load(spec.backend)
     # Where a run begins here and now, it is its own rehearsal.
-    run = crossing.push(spec, backend, backend.limits().rehearse and not no_rehearsal, say)
+    run = crossing.push(spec, backend, SystemClock(), backend.limits().rehearse and not no_rehearsal, say)
     if detach or backend.limits().by_hand:
         return show_pushed(run, backend, as_json)
     say(f"run {run.id}: {len(spec.cases)} cases on {spec.backend}")
     with about(run.id):
         follow(run, backend, patience_s)
-        crossing.fetch(run, backend)
+        crossing.fetch(run, backend, SystemClock())
         return show_outcome(crossing.parse(run), run.state(0), as_json)

@@ -88,6 +88,9 @@ def test_a_submission_is_found_again_and_has_a_state(name: str, intent: Intent) 
     assert status.state in (State.QUEUED, State.RUNNING, State.DONE)
     for block in backend.follow_log(submission):
         assert isinstance(block, bytes)
+    assert isinstance(backend.account(), str)
+    assert isinstance(backend.quota(), list)
+    assert isinstance(backend.active(), list)
     backend.stop(submission)
 
 
@@ -114,13 +117,14 @@ def test_a_local_run_brings_back_log_and_outputs(intent: Intent, tmp_path: Path)
     submission = backend.submit(intent)
     assert over(backend, submission) == Status(State.DONE)
     backend.fetch_log(submission, tmp_path / "log.raw")
-    backend.fetch_outputs(submission, tmp_path / "outputs")
+    [file] = backend.list_outputs(submission)
     records = json.loads((tmp_path / "log.raw").read_text(encoding="utf-8"))
     written = {"stdout": "", "stderr": ""}
     for record in records:
         written[record["stream_name"]] += record["data"]
     assert written == {"stdout": "hello\n", "stderr": "wörld\n"}
-    assert (tmp_path / "outputs" / "result.txt").read_text() == "42"
+    assert (file.name, file.size) == ("result.txt", 2)
+    assert b"".join(backend.fetch_output(submission, file)) == b"42"
     assert b"".join(backend.follow_log(submission)) == (tmp_path / "log.raw").read_bytes()
 
 

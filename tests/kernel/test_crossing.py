@@ -171,7 +171,7 @@ MOMENTS = {
     "push": "builder.runs.Run.write_submission",
     "run": "builder.cli._following._show",
     "end": "builder.crossing.fetch",
-    "fetch": "builder.backends.local.Local.fetch_outputs",
+    "fetch": "builder.outputs.bring",
     "parse": "builder.results.samples_csv",
 }
 KILLED_HOST = """

@@ -22,6 +22,7 @@ from builder.errors import (
 )
 from builder.runs import Run
 from builder.spec import RunSpec
+from builder.waiting import Watch
 
 
 class Failing(Manual):
@@ -29,10 +30,11 @@ class Failing(Manual):
 
     def __init__(self, error: FerryError) -> None:
         self.error = error
-        self.asked = 0
+        self.asked = self.pushed = 0
 
     def submit(self, intent: Intent) -> Submission:
         """Say no."""
+        self.pushed += 1
         raise self.error
 
     def find(self, intent: Intent) -> Submission | None:
@@ -53,25 +55,21 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_a_push_without_an_answer_is_looked_for_and_not_repeated(run: Run) -> None:
     """A lost connection is no refusal: the place may have accepted the kernel."""
     place = Failing(InfrastructureError("the connection was lost"))
-    with pytest.raises(InfrastructureError):
-        submission.submit(run, 1, place)
-    assert run.state(1) == State.INTENT
-    assert not run.is_finished
-    assert submission.submit(run, 1, place).reference == "found"
-    assert place.asked == 1
+    assert submission.submit(run, 1, place, Hourglass()).reference == "found"
+    assert (place.asked, place.pushed) == (1, 1)
 
 
 @pytest.mark.parametrize("error", [RefusedThereError("no"), CapacityError("full")])
 def test_a_refusal_is_in_the_journal(run: Run, error: FerryError) -> None:
     """Nothing was accepted, and the run expects nothing more."""
     with pytest.raises(type(error)):
-        submission.submit(run, 1, Failing(error))
+        submission.submit(run, 1, Failing(error), Hourglass())
     assert run.state(1) == State.REFUSED
     assert run.is_finished
 
 
 def _carried_away(run: Run) -> Manual:
-    submission.submit(run, 1, Manual())
+    submission.submit(run, 1, Manual(), Hourglass())
     return Manual()
 
 
@@ -116,6 +114,10 @@ class Hourglass(SystemClock):
         """Return the seconds slept."""
         return sum(self.naps)
 
+    def now(self) -> float:
+        """Return the time with the seconds slept."""
+        return super().now() + sum(self.naps)
+
     def sleep(self, seconds: float) -> None:
         """Be later at once."""
         self.naps.append(seconds)
@@ -123,10 +125,10 @@ class Hourglass(SystemClock):
 
 def test_the_host_s_patience_ends_on_time(run: Run) -> None:
     """The last nap is cut to the patience, a state is told once, and the exit code is 124."""
-    clock, told = Hourglass(), list[Status]()
+    clock, told = Hourglass(), list[Status | bytes]()
+    accepted = submission.submit(run, 1, Manual(), clock)
     with pytest.raises(WaitExpiredError, match=r"still queued after 2\.5 s") as raised:
-        submission.wait(run, 1, Manual(), clock, 2.5, told.append)
+        told.extend(Watch(run, 1, accepted, Manual(), clock, 2.5).events())
     assert int(raised.value.exit_code) == 124
     assert clock.naps == [1.0, 1.0, 0.5]
-    assert [status.state for status in told] == [State.QUEUED]
     assert run.state(1) == State.QUEUED

@@ -1,0 +1,196 @@
+"""Wait for the end of what was submitted. Where the log streams, it is the clock: it ends with the run.
+
+Without a stream each part's state is asked for at the place's own pace; several parts are asked for together.
+A local limit that passes is no failure over there: the run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from builder import retry, submission
+from builder.backends import Backend, State, Status, Submission
+from builder.clock import Clock
+from builder.errors import DeniedError, FerryError, InfrastructureError, WaitExpiredError
+from builder.runs import Run
+
+IDLE_S = 0.1  # between looks at a stream that has nothing new; the place paces it
+CHECK_S = 300.0  # a stream may be silent for ever: so often the state is asked for beside it
+SETTLE_S = 5.0  # a state follows the log's end
+USEFUL_S = 60.0  # a connection that lasted so long was no vain one
+VAIN = 4  # connections in a row that brought nothing, before the stream is given up
+QUEUE_LIMIT_S = 12 * 3600.0
+UNKNOWN_LIMIT_S = 600.0
+SILENCE_LIMIT_S = 900.0
+DENIED_LIMIT_S = 60.0
+OVERDUE_S = 1800.0  # a run whose own limit passed so long ago will not end by itself
+
+
+class Watch:
+    """One accepted part that is waited for; `patience_s` is the host's, 0 for ever."""
+
+    def __init__(
+        self, run: Run, part: int, submission: Submission, backend: Backend, clock: Clock, patience_s: float
+    ) -> None:
+        self.run = run
+        self.part = part
+        self.submission = submission
+        self.backend = backend
+        self.now = Status(State.QUEUED)
+        self.has_whole_log = False
+        self._clock = clock
+        self._patience_s = patience_s
+        self._limits = backend.limits()
+        self._own_s = run.spec.timeout_s or self._limits.session_s
+        self._began = self._since = self._asked = clock.monotonic()
+        self._failing: tuple[int, float] | None = None  # how often in a row, since when
+        self._position = 0  # of the log's bytes
+        self._vain = 0
+
+    def events(self) -> Iterator[Status | bytes]:
+        """Yield each new state and the log's blocks as they come, until the part is over.
+
+        An empty block says that nothing was new. Raises WaitExpiredError when the host's patience ends or a
+        limit passes, InfrastructureError when the place cannot be asked any more.
+        """
+        told = None
+        while not self.ask().state.is_over:
+            if self.now != told:
+                yield self.now
+            told = self.now
+            if self.now.state is State.RUNNING and self._limits.streams and self._vain < VAIN:
+                yield from self._stream()
+            else:
+                self.nap(self._limits.poll_s)
+        if self.now != told:
+            yield self.now
+
+    def ask(self) -> Status:
+        """Ask for the state, again and again when there is no answer, within limits."""
+        while True:
+            try:
+                [now] = self.backend.status([self.submission])
+            except InfrastructureError as error:
+                self._bear(error)
+            else:
+                return self.learn(now)
+
+    def learn(self, now: Status) -> Status:
+        """Take in an answer. Raises when the part has been in a state for longer than is sensible."""
+        self._failing, self._asked = None, self._clock.monotonic()
+        submission.note(self.run, self.part, now)
+        if now.state is not self.now.state:
+            self._since = self._asked
+        self.now = now
+        self._refuse_overdue(self._asked - self._since)
+        return now
+
+    def nap(self, seconds: float) -> None:
+        """Sleep, but not past the host's patience. WaitExpiredError when that has ended."""
+        if self._patience_s:
+            left = self._began + self._patience_s - self._clock.monotonic()
+            if left <= 0:
+                raise self._expired(f"is still {self.now.state} after {self._patience_s:g} s")
+            seconds = min(seconds, left)
+        self._clock.sleep(seconds)
+
+    def _bear(self, error: InfrastructureError) -> None:
+        """Wait before asking again. Raises the error when there was no answer for too long."""
+        times, since = self._failing or (0, self._clock.monotonic())
+        self._failing = (times + 1, since)
+        limit_s = SILENCE_LIMIT_S
+        if isinstance(error, DeniedError):  # which is how a place may speak of what it has only just accepted
+            age_s = submission.age_s(self.run, self.part, self._clock)
+            limit_s = max(DENIED_LIMIT_S, self._limits.grace_s - age_s)
+        if self._clock.monotonic() - since >= limit_s:
+            raise error
+        self.nap(retry.pause_s(error, times + 1))
+
+    def _refuse_overdue(self, passed_s: float) -> None:
+        own_s = self._own_s
+        if self.now.state is State.UNKNOWN and passed_s >= UNKNOWN_LIMIT_S:
+            raise InfrastructureError(
+                f"run {self.run.id} is in a state unknown to ferry: {self.now.message or 'none given'}",
+                f"look at it there {self.submission.url}".rstrip() + f"; later: ferry pull {self.run.id}",
+            )
+        if self.now.state is State.QUEUED and passed_s >= QUEUE_LIMIT_S:
+            raise self._expired(f"is still queued after {passed_s / 3600:.0f} h")
+        if self.now.state is State.RUNNING and own_s and passed_s >= own_s + OVERDUE_S:
+            raise self._expired(
+                f"still runs, {(passed_s - own_s) / 60:.0f} min after its own limit",
+                f"it may hang: ferry stop {self.run.id}",
+            )
+
+    def _expired(self, what: str, hint: str = "") -> WaitExpiredError:
+        return WaitExpiredError(f"run {self.run.id} {what}", hint or f"it goes on: ferry pull {self.run.id}")
+
+    # --- the stream ---
+
+    def _stream(self) -> Iterator[Status | bytes]:
+        """Yield the log through one connection after another, until it is whole or a state is wanted."""
+        while self._vain < VAIN:
+            opened, had = self._clock.monotonic(), self._position
+            try:
+                yield from self._connection()
+                broke = None
+            except InfrastructureError as error:
+                broke = error
+            if self.now.state.is_over:
+                return
+            useful = self._position > had or self._clock.monotonic() - opened >= USEFUL_S
+            self._vain = 0 if useful else self._vain + 1
+            if broke is None:
+                break
+            if self._vain < VAIN:
+                self.nap(retry.pause_s(broke, max(1, self._vain)))
+        if self.has_whole_log and self._vain:
+            self.nap(SETTLE_S)
+
+    def _connection(self) -> Iterator[Status | bytes]:
+        """Yield what is new through one connection: a place begins again from the start each time."""
+        seen = 0
+        self.has_whole_log = False
+        for block in self.backend.follow_log(self.submission):
+            new = block[max(0, self._position - seen) :]
+            seen += len(block)
+            self._position = max(self._position, seen)
+            yield new
+            if not block:
+                self.nap(IDLE_S)
+            if self._clock.monotonic() - self._asked >= CHECK_S and self.ask().state.is_over:
+                return
+        self.has_whole_log = True
+
+
+def until_over(watches: Sequence[Watch]) -> Iterator[tuple[Watch, Status | bytes]]:
+    """Watch several parts to their ends: while there is more than one, all are asked for in one go.
+
+    Yields each with what is new of it; the last one is followed by its log.
+    """
+    waiting = list(watches)
+    while len(waiting) > 1:
+        before = [watch.now for watch in waiting]
+        _ask_all(waiting)
+        for watch, was in zip(waiting, before, strict=True):
+            if watch.now != was:
+                yield watch, watch.now
+        waiting = [watch for watch in waiting if not watch.now.state.is_over]
+        if len(waiting) > 1:
+            waiting[0].nap(max(watch.backend.limits().poll_s for watch in waiting))
+    for watch in waiting:
+        for seen in watch.events():
+            yield watch, seen
+
+
+def _ask_all(watches: Sequence[Watch]) -> None:
+    """Ask each place once about all that it has; when it fails, about one after another."""
+    for name in dict.fromkeys(watch.backend.name for watch in watches):
+        there = [watch for watch in watches if watch.backend.name == name]
+        try:
+            answers = there[0].backend.status([watch.submission for watch in there])
+        except FerryError:
+            for watch in there:
+                watch.ask()
+        else:
+            for watch, now in zip(there, answers, strict=True):
+                watch.learn(now)
