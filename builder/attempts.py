@@ -13,6 +13,7 @@ from harness.events import (
     Device,
     End,
     Event,
+    Hardware,
     Note,
     Plan,
     Planned,
@@ -40,6 +41,7 @@ class Attempt:
     number: int
     plan: Plan | None = None
     end: End | None = None
+    hardware: Hardware | None = None
     lost: str = ""
     sealed: bool = False
     planned: dict[int, Case] = field(default_factory=dict)
@@ -58,6 +60,11 @@ class Attempt:
             attempt._take(event)
         attempt.lost = _lost([event.name.seq for event in ordered])
         return attempt
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it was to look at the machine only: its plan has no case."""
+        return self.plan is not None and self.plan.planned == 0 and self.hardware is not None
 
     @property
     def is_whole(self) -> bool:
@@ -117,6 +124,8 @@ class Attempt:
                 self.plan = plan
             case Planned(index, case):
                 self.planned[index] = case
+            case Hardware() as hardware:
+                self.hardware = hardware
             case Device() as device:
                 self.devices[device.index] = device
             case Started() as started:

@@ -13,7 +13,7 @@ from builder.eventscan import scan
 from builder.log import LogReader
 from builder.logforms import Form
 from builder.terminal import printable
-from harness.events import CaseDone, Device, Event, Name, Plan, RunRef, Terms
+from harness.events import CaseDone, Device, Event, Hardware, Name, Plan, RunRef, Terms
 from harness.shapes import Case
 
 _TAIL_LINES = 40
@@ -77,7 +77,13 @@ class Records:
     def complete(self) -> bool:
         """Whether nothing is missing: each part's latest attempt is whole and each case has a result."""
         results = all(case.status not in ("unknown", "not_run") for case in self.cases)
-        return bool(self.cases) and results and all(attempt.is_whole for attempt in self.latest)
+        asked = bool(self.cases) or any(attempt.is_probe for attempt in self.latest)
+        return asked and results and all(attempt.is_whole for attempt in self.latest)
+
+    @property
+    def hardware(self) -> tuple[Hardware, ...]:
+        """What machine each part's latest attempt found, for those that have said so."""
+        return tuple(attempt.hardware for attempt in self.latest if attempt.hardware)
 
     @property
     def end_reasons(self) -> tuple[str, ...]:

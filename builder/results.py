@@ -14,7 +14,7 @@ from builder.errors import Exit, worst
 from builder.records import CaseRecord, Records
 from builder.runs import atomic_write
 from builder.terminal import printable
-from harness.events import CaseDone, Device, Gate, Plan
+from harness.events import CaseDone, Device, Gate, Plan, is_simulated
 
 SCHEMA = 1
 
@@ -83,6 +83,11 @@ class Row:
     git_commit: str = ""
     git_dirty: bool = False
     started_at: str = ""
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether its device was made up: it measures nothing, and is never ranked, published or audited."""
+        return is_simulated(self.device)
 
 
 COLUMNS = tuple(f.name for f in fields(Row))

@@ -19,13 +19,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from harness.cards import find_cards
 from harness.carried import CannotContinueError, Carried, read_carried
 from harness.events import Order, RunRef, from_plain
+from harness.hardware import examine
 from harness.limits import Limits
 from harness.outlet import Outlet, to_events_file, to_stdout
 from harness.process import ROOT
+from harness.senses import Real
 from harness.shapes import SHAPES, Counts, parse_duration, parse_settings
+from harness.simulated import NoHardwareError, simulated_hardware
 from harness.sweep import Sweep
 
 T = TypeVar("T")
@@ -52,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         order = read_order(options)
         carried = read_earlier(options, order)
-    except (UsageError, CannotContinueError) as problem:
+        simulated = simulated_hardware()
+    except (UsageError, CannotContinueError, NoHardwareError) as problem:
         print(f"harness.driver: {problem}", file=sys.stderr)
         return 2
     limits = Limits(min((s for s in (options.deadline_s, order.terms.timeout_s) if s), default=0.0))
@@ -62,9 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outlet = Outlet(carried.ref.run_id, carried.ref.part, carried.attempt, places)
     sweep = Sweep(order, carried, limits, outlet)
     sweep.announce()
-    cards = find_cards(order.terms.asked_accelerator, order.terms.devices)
-    wrong = sweep.refuse_wrong_accelerator(cards)
-    sweep.close("wrong_accelerator" if wrong else sweep.carry_out(cards, ROOT / "scratch"))
+    machine = examine(order, simulated or Real(limits), online=not options.rehearse)
+    wrong = sweep.refuse_wrong_accelerator(machine)
+    sweep.close("wrong_accelerator" if wrong else sweep.carry_out(machine.cards, ROOT / "scratch"))
     return 1 if options.rehearse and not sweep.passed else 0
 
 
@@ -91,22 +94,25 @@ def _duration(text: str) -> float:
 
 
 def read_order(options: Options) -> Order:
-    """Read the order. Raises UsageError when there is none in the file."""
+    """Read the order. Raises UsageError when there is none in the file, or none that makes sense."""
     order = _read(options.order, Order)
     for case in order.cases:
         try:
             parse_settings(case.harness_args)
         except ValueError as problem:
             raise UsageError(f"{options.order}, {case.id}: {problem}") from problem
-    if not order.cases:
-        raise UsageError(f"{options.order} orders no case")
     if len({case.id for case in order.cases}) < len(order.cases):
         raise UsageError(f"{options.order} orders a case twice")
     return rehearsal(order) if options.rehearse else order
 
 
 def rehearsal(order: Order) -> Order:
-    """Return an order for one tiny case on the CPU that goes the way of the order's first case."""
+    """Return an order for one tiny case on the CPU that goes the way of the order's first case, if any."""
+    terms = replace(
+        order.terms, asked_accelerator="cpu", asked_count=0, asked_capability="", devices=1, seeds=1
+    )
+    if order.is_probe:
+        return Order(terms, ())
     first = order.cases[0]
     case = replace(
         first,
@@ -115,7 +121,6 @@ def rehearsal(order: Order) -> Order:
         counts=Counts(1, 1, 1),
         harness_args=(*first.harness_args, "--accuracy-trials", "1"),
     )
-    terms = replace(order.terms, asked_accelerator="cpu", devices=1, seeds=1)
     return Order(terms, (case,))
 
 

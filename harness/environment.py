@@ -33,5 +33,6 @@ def for_worker(outer: Mapping[str, str], card: Card, scratch: Path, case: Case) 
 
 
 def thread_flags(card: Card) -> dict[str, str]:
-    """Return what a row says of the card's threads."""
-    return {"threads": str(card.threads), "wait_policy": "passive"} if card.threads else {}
+    """Return what a row says of the card's threads, and of its cores when neighbours have the others."""
+    threads = {"threads": str(card.threads), "wait_policy": "passive"} if card.threads else {}
+    return {**threads, **({"cores": " ".join(map(str, card.cores))} if card.cores else {})}

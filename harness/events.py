@@ -18,6 +18,10 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.devices import SIMULATED as SIMULATED
+from harness.devices import Device as Device
+from harness.devices import Hardware as Hardware
+from harness.devices import is_simulated as is_simulated
 from harness.orders import Order as Order
 from harness.orders import RunRef as RunRef
 from harness.orders import Terms as Terms
@@ -63,27 +67,6 @@ class Planned:
 
     index: int
     case: Case
-
-
-@dataclass(frozen=True)
-class Device:
-    """One card as the process on it sees it; `index` is -1 for a CPU, whose name starts with `cpu`."""
-
-    index: int
-    name: str
-    capability: str = ""
-    memory_mib: int = 0
-    driver: str = ""
-    torch: str = ""
-    triton: str = ""
-    cuda: str = ""
-    python: str = ""
-    threads: int = 0
-
-    @property
-    def is_gpu(self) -> bool:
-        """Whether this is a GPU."""
-        return self.index >= 0
 
 
 @dataclass(frozen=True)
@@ -175,10 +158,11 @@ class End:
     key: str = ""
 
 
-Body = Plan | Planned | Device | Started | Samples | CaseDone | Note | End
+Body = Plan | Planned | Hardware | Device | Started | Samples | CaseDone | Note | End
 KINDS: dict[str, type[Any]] = {
     "plan": Plan,
     "planned": Planned,
+    "hardware": Hardware,
     "device": Device,
     "started": Started,
     "samples": Samples,
@@ -187,6 +171,7 @@ KINDS: dict[str, type[Any]] = {
     "end": End,
 }
 _KIND_OF = {cls: kind for kind, cls in KINDS.items()}
+
 
 STATUSES = (
     "passed",

@@ -64,5 +64,5 @@ class Watch:
 WORDS = {
     "stopped": "the run was told to stop",
     "deadline": "the run's deadline has come",
-    "wrong_accelerator": "the accelerator that came is not the one that was asked for",
+    "wrong_accelerator": "wrong accelerator",
 }

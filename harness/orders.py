@@ -23,7 +23,9 @@ class Terms:
 
     `asked_accelerator` is a pattern of the device's name, `any` GPU, `cpu`, or empty for whatever is there;
     `devices` is how many cards to use at most, 0 for all; `seeds` is the number of weight seeds in the gate.
-    `model` is the module to import the candidate from. Times are in seconds; 0 is no limit.
+    `asked_count` is how many such cards must have come, whatever `devices` leaves idle, and
+    `asked_capability` is theirs, as `7.5`; 0 and empty are no rule. `model` is the module to import the
+    candidate from. Times are in seconds; 0 is no limit.
     """
 
     bundle_sha256: str
@@ -37,11 +39,18 @@ class Terms:
     seeds: int = 1
     timeout_s: float = 0.0
     case_timeout_s: float = 1800.0
+    asked_count: int = 0
+    asked_capability: str = ""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a kernel carries out: terms and cases."""
+    """What a kernel carries out: terms and cases. One without cases is a probe: it only looks around."""
 
     terms: Terms
     cases: tuple[Case, ...]
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it only reports what machine it finds."""
+        return not self.cases

@@ -190,6 +190,37 @@ class Case:
         return f"{self.shape.key}-{self.route}-{self.dtype}-{self.protocol}-{levers}"
 
 
+# Sustained on a T4, fitted to its published times of the baseline on shapes 6, 8 and 13 (within 1.5 x).
+_FLOPS, _BYTES_PER_S, _MEMORY_BYTES = 5.7e12, 256e9, 16e9
+_HOST_S_PER_LAYER = 36 * 12e-6  # that many operations a layer, each at its price on the host
+_START_S = 15.0  # two processes that import torch and meet a card
+_PASSES, _SCORE_PASSES = 30, 17  # how often a layer reads or writes an activation [B,S,D], a score [B,H,S,S]
+
+
+def call_cost_s(shape: Shape) -> float:
+    """Estimate the seconds of one forward of the baseline in float32 on a T4: the larger of host and card.
+
+    Card: L·(8·T·D² + 4·T·D·F + 4·T·S·D) operations with T = B·S, and L·4·(30·T·D + 17·B·H·S²) bytes.
+    """
+    tokens, width = shape.tokens, shape.d_model
+    flop = tokens * width * (8 * width + 4 * shape.ffn_dim + 4 * shape.seq_len)
+    elements = _PASSES * tokens * width + _SCORE_PASSES * tokens * shape.heads * shape.seq_len
+    return shape.layers * max(flop / _FLOPS + 4 * elements / _BYTES_PER_S, _HOST_S_PER_LAYER)
+
+
+def cost_s(case: Case, seeds: int = 1) -> float:
+    """Estimate the seconds that a case takes on a T4, its processes' start included; both sides cost alike.
+
+    The gate calls each side once an input and weight seed; then come the warm and the timed calls. A case
+    whose reference does not fit in a T4 is refused at once.
+    """
+    if case.shape.reference_bytes(case.dtype) > _MEMORY_BYTES:
+        return 0.0
+    counts = case.counts.shortened(case.shape)
+    gate = seeds * parse_settings(case.harness_args).accuracy_trials
+    return _START_S + 2 * (gate + counts.warmup + counts.rounds * counts.repeats) * call_cost_s(case.shape)
+
+
 def parse_duration(text: str) -> float:
     """Turn `90s`, `9m`, `1.5h` or plain seconds into seconds. Raises ValueError for anything else."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())

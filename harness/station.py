@@ -169,11 +169,11 @@ class Station:
     def _first_flags(self, case: Case) -> dict[str, str]:
         counts = case.counts.shortened(case.shape)
         short = {"timed_short": f"{counts.warmup}/{counts.repeats}/{counts.rounds}"}
-        mismatch = {"mismatch": f"asked {self._terms.asked_accelerator}"}
+        mismatch = {"mismatch": self.card.mismatch.replace(";", ",")}
         return {
             **thread_flags(self.card),
             **(short if counts != case.counts else {}),
-            **({} if self.card.matches(self._terms.asked_accelerator) else mismatch),
+            **(mismatch if self.card.mismatch else {}),
         }
 
     def _watch(self) -> Watch:
@@ -196,9 +196,8 @@ class Station:
         return self._worker
 
     def _hire(self, name: str, environment: dict[str, str]) -> Child:
-        device = "cuda" if self.card.is_gpu else "cpu"
         try:
-            return Child(name, device, environment, lambda data: self._relay.hear(name, data))
+            return Child(name, self.card.torch_device, environment, lambda data: self._relay.hear(name, data))
         except OSError as problem:
             words = f"the {name} could not be started: {problem}"
             raise CaseFailureError("error", type(problem).__name__, words) from problem
@@ -226,11 +225,13 @@ def as_seen(card: Card, seen: Device | None = None) -> Device:
     Torch calls a slice of a GPU a slice, where the card's own name would pass for the whole.
     """
     memory_mib = card.memory_bytes // 2**20 or (seen.memory_mib if seen else 0)
-    known = Device(card.index, card.name, memory_mib=memory_mib, driver=card.driver)
+    known = Device(card.index, card.name, card.capability, memory_mib, card.driver)
     if seen is None:
         return known
-    name = seen.name if card.is_gpu else known.name
-    return replace(seen, index=known.index, name=name, memory_mib=known.memory_mib, driver=known.driver)
+    name = seen.name if card.torch_device == "cuda" else known.name
+    capability = seen.capability or known.capability
+    own = replace(seen, index=known.index, memory_mib=known.memory_mib, driver=known.driver)
+    return replace(own, name=name, capability=capability)
 
 
 def gate_of(figures: list[Figures], weight_seeds: list[int], input_seeds: list[int]) -> Gate:

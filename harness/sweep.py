@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.cards import Card
 from harness.carried import Carried
+from harness.cores import keep_to
 from harness.events import (
     FINAL_STATUSES,
     CaseDone,
@@ -22,10 +23,11 @@ from harness.events import (
     Samples,
     Started,
 )
+from harness.hardware import Machine
 from harness.limits import WORDS, CaseFailureError, Limits
 from harness.outlet import Outlet
 from harness.process import none_alive
-from harness.shapes import Case
+from harness.shapes import Case, cost_s
 from harness.station import Station, as_seen
 
 GRACE_S = 4.0  # for the cards' threads to cut their cases; shorter than the deadline's margin
@@ -40,6 +42,7 @@ class Sweep:
         self._limits = limits
         self._outlet = outlet
         self._waiting = deque(case for case in order.cases if case.id not in carried.final)
+        self._wrong: Machine | None = None  # what came in the place of what was asked for
         self._statuses = dict(carried.final)
         self._devices: set[int] = set()
         self._hopeless: list[tuple[Card, CaseFailureError]] = []  # cards that can carry no case, and why
@@ -68,17 +71,24 @@ class Sweep:
                 Note(f"{self._carried.damaged} damaged lines of the earlier attempt are left out")
             )
 
-    def refuse_wrong_accelerator(self, cards: list[Card]) -> bool:
-        """Whether the cards are not what was asked for; then they are named and no case will run."""
-        terms = self._order.terms
-        wrong = not cards[0].matches(terms.asked_accelerator) and not terms.allow_mismatch
-        if wrong:
-            for card in cards:
-                self._introduce(as_seen(card))
-        return wrong
+    def refuse_wrong_accelerator(self, machine: Machine) -> bool:
+        """Tell what was found; whether it is not what was asked for, so that no case will run."""
+        self._outlet.emit(machine.record)
+        if not machine.record.finding or self._order.terms.allow_mismatch or self._limits.reason():
+            return False
+        self._wrong = machine
+        for card in machine.came:
+            self._introduce(as_seen(card))
+        return True
 
-    def carry_out(self, cards: list[Card], scratch: Path) -> str:
-        """Run the waiting cases, one thread a card, and return why it ended: `complete` or what else."""
+    def carry_out(self, cards: Sequence[Card], scratch: Path) -> str:
+        """Run the waiting cases, one thread a card, and return why it ended: `complete` or what else.
+
+        One card takes them in the plan's order. Several take the longest first, so that none works alone
+        at the end.
+        """
+        if len(cards) > 1:
+            self._waiting = deque(sorted(self._waiting, key=self._cost_s, reverse=True))
         threads = [
             threading.Thread(target=self._serve, args=(card, scratch / f"card{number}"), daemon=True)
             for number, card in enumerate(cards[: len(self._waiting)])
@@ -94,9 +104,11 @@ class Sweep:
 
     def close(self, reason: str) -> None:
         """Say of every case without an end that it was not run, and why; then end the attempt."""
-        words = WORDS.get(reason, "the driver failed, its traceback is in the log")
+        words, index = WORDS.get(reason, "the driver failed, its traceback is in the log"), -1
+        if self._wrong:
+            words, index = f"{words}: {self._wrong.record.finding}", self._wrong.came[0].index
         for case in self._order.cases:
-            self._tell(CaseDone(case.id, -1, "not_run", reason, f"not started: {words}"))
+            self._tell(CaseDone(case.id, index, "not_run", reason, f"not started: {words}"))
         counts = dict(Counter(self._statuses.values()))
         key = self._outlet.seal.reveal() if none_alive() else ""
         self._outlet.emit(End(reason, counts, round(self._limits.elapsed(), 3), key), last=True)
@@ -104,6 +116,7 @@ class Sweep:
     # --- one thread a card --------------------------------------------------------------------------------
 
     def _serve(self, card: Card, scratch: Path) -> None:
+        keep_to(card.cores)
         scratch.mkdir(parents=True, exist_ok=True)
         station = Station(card, self._order.terms, self._limits, scratch, self._outlet.say)
         try:
@@ -122,6 +135,9 @@ class Sweep:
                 self._outlet.emit(Note(f"{card.name} takes no case: {failure.error.splitlines()[-1]}"))
         finally:
             station.close()
+
+    def _cost_s(self, case: Case) -> float:
+        return cost_s(case, self._order.terms.seeds)
 
     def _deal(self) -> Iterator[Case]:
         while not self._limits.reason():

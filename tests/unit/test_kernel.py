@@ -83,6 +83,7 @@ def test_order_carries_the_spec_and_the_hashes() -> None:
         BUNDLE.model_sha256,
         model="entry",
         asked_accelerator="Tesla T4",
+        asked_count=2,
         allow_mismatch=True,
         devices=1,
         seeds=3,
