@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Any
 from tests.service.kaggle.knobs import Knobs
 from tests.service.kaggle.outputs import Outputs
 from tests.service.kaggle.replies import ServiceError
-from tests.service.kaggle.sessions import Kernel, Session, Sessions
+from tests.service.kaggle.sessions import Kernel, Session, Sessions, machine_of
 
 Json = dict[str, Any]
 MAX_TITLE = 50
@@ -38,6 +39,7 @@ class Calls:
         text = request.get("text", "")
         if len(text.encode()) > self.knobs.source_limit:
             raise ServiceError(400, "The kernel source must be less than 1 megabytes in size.")
+        _check_notebook(request)
         with self.sessions.lock:
             kernel = self._pushed_to(user, request)
             refusal = self._refusal(user, request, kernel)
@@ -161,10 +163,10 @@ class Calls:
     def _no_slot(self, request: Json) -> str:
         if request.get("kernelExecutionType") == "QUICK_SAVE":
             return ""
-        gpu = bool(request.get("machineShape") or request.get("enableGpu"))
-        slots = self.knobs.gpu_slots if gpu else self.knobs.cpu_slots
-        full = self.sessions.busy(gpu) >= slots
-        return f"Maximum batch {'GPU' if gpu else 'CPU'} session count of {slots} reached." if full else ""
+        machine = machine_of(request)
+        slots = {"GPU": self.knobs.gpu_slots, "TPU": 1, "CPU": self.knobs.cpu_slots}[machine]
+        full = self.sessions.busy(machine) >= slots
+        return f"Maximum batch {machine} session count of {slots} reached." if full else ""
 
     def _kernel(self, user: str, request: Json) -> Kernel:
         """Return the kernel that a request names; one that never was is as forbidden as one of others."""
@@ -190,6 +192,17 @@ class Calls:
         first, *others = word.lower().split("_")
         forms = {"upper": word, "lower": word.lower(), "prefixed": f"KERNEL_WORKER_STATUS_{word}"}
         return forms.get(self.knobs.status_form, first + "".join(other.title() for other in others))
+
+
+def _check_notebook(request: Json) -> None:
+    """The service fails on a notebook whose sources are lists of lines, as editors save them."""
+    if request.get("kernelType") == "notebook" and request.get("language") == "python":
+        try:
+            cells = json.loads(request.get("text", "")).get("cells", [])
+        except ValueError:
+            return  # accepted, and papermill's problem
+        if any(not isinstance(cell.get("source"), str) for cell in cells):
+            raise ServiceError(500, "Internal error")
 
 
 def _push_reply(ref: str, url: str, version: int, kernel: int, error: str = "") -> Json:

@@ -36,7 +36,7 @@ class Execution:
             (home / name).mkdir(parents=True)
         source = home / "src" / ("script.py" if kind == "script" else "notebook.ipynb")
         source.write_text(text, "utf-8")
-        command = [sys.executable, "-u", *([] if kind == "script" else [str(RUNNER)]), str(source)]
+        command = [sys.executable, *([] if kind == "script" else [str(RUNNER)]), str(source)]
         self._process = subprocess.Popen(
             rooted(command, self.working, home / "root"),
             cwd=self.working,

@@ -54,7 +54,7 @@ class Outputs:
         number = str(self.sessions.all.index(session))
         until = f"{time.time() + self.knobs.link_life_s:.3f}"
         signature = _signature(number, name, until)
-        return f"{self.address}/signed/{number}/{quote(name)}?sig={signature}&until={until}"
+        return f"{self.address}/signed/{number}/{quote(name, safe='')}?sig={signature}&until={until}"
 
     def _file(self, session: Session, data: bytes, asked_range: str) -> Reply:
         headers = {

@@ -9,12 +9,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tests.service.kaggle.execution import Execution
 from tests.service.kaggle.knobs import OUT_OF_TIME, Ending, Knobs
 from tests.service.kaggle.logtext import CONVERTER, FROZEN_MODULES, Log
 
+Machine = Literal["GPU", "TPU", "CPU"]
 UNFINISHED = ("QUEUED", "RUNNING")
 _TICK_S = 0.01
 
@@ -22,6 +23,14 @@ _TICK_S = 0.01
 def slugify(title: str) -> str:
     """Return the slug that the service makes of a title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def machine_of(request: dict[str, Any]) -> Machine:
+    """Return the kind of machine that a push asks for: the shape wins over the flags."""
+    shape = request.get("machineShape")
+    if shape:
+        return "GPU" if shape.startswith(("Nvidia", "Gpu")) else "TPU" if shape.startswith("Tpu") else "CPU"
+    return "GPU" if request.get("enableGpu") else "TPU" if request.get("enableTpu") else "CPU"
 
 
 @dataclass
@@ -57,12 +66,6 @@ class Session:
         self._thread = threading.Thread(target=self._live, name=f"{kernel.ref}/{self.number}")
 
     @property
-    def uses_gpu(self) -> bool:
-        """Whether it takes one of the GPU's places: the shape wins over the flag."""
-        shape = self.request.get("machineShape")
-        return shape.startswith(("Nvidia", "Gpu")) if shape else bool(self.request.get("enableGpu"))
-
-    @property
     def ended(self) -> bool:
         """Whether it has its last status."""
         return self.status not in UNFINISHED
@@ -79,6 +82,14 @@ class Session:
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
+
+    def wait(self, seconds: float = 60) -> str:
+        """Return the last status when it is reached; fail after so many seconds."""
+        limit = time.monotonic() + seconds
+        while not self.ended:
+            assert time.monotonic() < limit, f"{self.kernel.ref} is still {self.status}"
+            time.sleep(_TICK_S)
+        return self.status
 
     def takes_slot(self) -> bool:
         """Whether it counts among the sessions at once."""
@@ -180,9 +191,9 @@ class Sessions:
         for session in kernel.versions:
             session.stop()
 
-    def busy(self, gpu: bool) -> int:
-        """How many sessions of this kind count at this moment."""
-        return sum(session.uses_gpu == gpu and session.takes_slot() for session in self.all)
+    def busy(self, machine: Machine) -> int:
+        """How many sessions on such a machine count at this moment."""
+        return sum(machine_of(session.request) == machine and session.takes_slot() for session in self.all)
 
     def close(self) -> None:
         """Stop everything."""
