@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.service.asking import Asking
 from tests.service.kaggle.server import KaggleServer, serving
 
 
@@ -21,3 +22,9 @@ def kaggle_environment(kaggle: KaggleServer, monkeypatch: pytest.MonkeyPatch) ->
     for name, value in kaggle.environment().items():
         monkeypatch.setenv(name, value)
     return kaggle
+
+
+@pytest.fixture
+def ask(kaggle: KaggleServer) -> Asking:
+    """Raw requests to a service of the test's own."""
+    return Asking(kaggle)
