@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness.cards import Card
@@ -88,7 +88,7 @@ class Sweep:
         at the end.
         """
         if len(cards) > 1:
-            self._waiting = deque(sorted(self._waiting, key=self._cost_s, reverse=True))
+            self._waiting = deque(longest_first(self._waiting, self._order.terms.seeds))
         threads = [
             threading.Thread(target=self._serve, args=(card, scratch / f"card{number}"), daemon=True)
             for number, card in enumerate(cards[: len(self._waiting)])
@@ -136,9 +136,6 @@ class Sweep:
         finally:
             station.close()
 
-    def _cost_s(self, case: Case) -> float:
-        return cost_s(case, self._order.terms.seeds)
-
     def _deal(self) -> Iterator[Case]:
         while not self._limits.reason():
             try:
@@ -178,3 +175,8 @@ class Sweep:
         while self._waiting:
             case = self._waiting.popleft()
             self._tell(CaseDone(case.id, card.index, failure.status, failure.kind, failure.error))
+
+
+def longest_first(cases: Iterable[Case], seeds: int) -> list[Case]:
+    """Return the cases by their estimated cost, equal ones as they were."""
+    return sorted(cases, key=lambda case: cost_s(case, seeds), reverse=True)

@@ -20,7 +20,7 @@ from builder.cli.run import command as run_command
 from builder.overview import commands as commands_of_ferry
 from builder.overview import short_help
 from builder.results import COLUMNS
-from harness.events import STATUSES
+from harness.events import STATUSES, is_simulated
 from harness.shapes import SUITES
 
 ROOT = Path(__file__).parent.parent
@@ -63,6 +63,8 @@ def run(run_id: str) -> str:
     """A published run's results as a table."""
     with (PUBLISHED / run_id / "results.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
+    if any(is_simulated(row["device"]) for row in rows):
+        raise ValueError(f"run {run_id} has rows of a simulated device, which measure nothing")
     names = ("shape", "B S D H F L", "dtype", "status", "baseline ms", "ms", "speed-up", "95 %", "max abs")
     head = [f"| {' | '.join((*names, 'gate share'))} |", f"|{'---|' * 4}{'--:|' * 6}"]
     speedups = [float(row["speedup"]) for row in rows if row["speedup"]]

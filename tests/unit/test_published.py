@@ -36,7 +36,7 @@ def test_the_derived_files_are_what_todays_parser_makes_of_the_raw_log(run_id: s
     assert results.results_csv(rows) == (run.folder / "results.csv").read_text(encoding="utf-8")
     assert results.samples_csv(records) == (run.folder / "samples.csv").read_text(encoding="utf-8")
     assert records.events_jsonl(1) == (run.part(1) / "events.jsonl").read_text(encoding="utf-8")
-    assert not any(row.device.startswith("cpu") for row in rows)
+    assert not any(row.device.startswith("cpu") or row.is_simulated for row in rows)
 
 
 def _sha256(path: Path) -> str:
