@@ -90,10 +90,8 @@ def write_build(spec: RunSpec, target: Path, ref: RunRef | None = None) -> Built
 
 
 def metadata(spec: RunSpec, built: Built, ref: RunRef | None) -> dict[str, Any]:
-    """Return Kaggle's `kernel-metadata.json`: a private kernel without internet."""
+    """Return Kaggle's `kernel-metadata.json`: a private kernel, without internet unless asked."""
     name = slug(ref.run_id, ref.part) if ref else f"ferry-{built.kernel_sha256[:12]}"
-    known = accelerators.lookup(spec.accelerator) if spec.accelerator else None
-    shape = {"machine_shape": known.name} if known and known.backend == "kaggle" else {}
     return {
         "id": name,
         "title": name,
@@ -101,10 +99,8 @@ def metadata(spec: RunSpec, built: Built, ref: RunRef | None) -> dict[str, Any]:
         "language": "python",
         "kernel_type": spec.form,
         "is_private": True,
-        "enable_gpu": spec.accelerator.startswith("Nvidia"),
-        "enable_tpu": spec.accelerator.startswith("Tpu"),
-        "enable_internet": False,
-        **shape,
+        "enable_internet": spec.internet,
+        **accelerators.kaggle_fields(spec.accelerator),
     }
 
 

@@ -18,7 +18,8 @@ class RunSpec:
 
     `model_path` and `harness_path` are empty for gpuferry's own; `accelerator` is what was asked for, empty
     for whatever the machine has; `form` is `notebook` or `script`; `device_packages` are import names that
-    the user says are installed where the kernel runs. Times are in seconds, 0 is no limit.
+    the user says are installed where the kernel runs; `internet`: the kernel may reach it. Times are in
+    seconds, 0 is no limit.
     """
 
     suite: str
@@ -39,6 +40,7 @@ class RunSpec:
     harness_path: str = ""
     form: str = "notebook"
     device_packages: tuple[str, ...] = ()
+    internet: bool = False
 
 
 @dataclass(frozen=True)

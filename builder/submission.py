@@ -33,7 +33,8 @@ def intent(run: Run, part: int) -> Intent:
     """Return what part `part` of a run submits: derived from the spec, so it survives a kill."""
     spec = run.spec
     name = slug(run.id, part)
-    return Intent(run.id, part, name, run.part(part), spec.accelerator, spec.form, spec.timeout_s)
+    folder = run.part(part)
+    return Intent(run.id, part, name, folder, spec.accelerator, spec.form, spec.timeout_s, spec.internet)
 
 
 def submit(run: Run, part: int, backend: Backend, clock: Clock) -> Submission:

@@ -1,4 +1,4 @@
-"""The places a kernel can run. A backend is one file here; its file name is its name.
+"""The places a kernel can run. A backend is one file or package here; its file name is its name.
 
 A backend holds no policy: it does not sleep, retry or print. `builder.submission` does all of that.
 """
@@ -92,6 +92,24 @@ class Quota:
     reserved_s: float = 0.0
     refreshes_at: str = ""
 
+    @property
+    def left_s(self) -> float:
+        """What may still be used."""
+        return max(0.0, self.total_s - self.used_s - self.reserved_s)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check came to. `mend` says how to mend it and is empty when all is well.
+
+    `absent`: the place is not set up here, which is a fault only to whoever wants it.
+    """
+
+    what: str
+    detail: str
+    mend: str = ""
+    absent: bool = False
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -161,6 +179,9 @@ class Backend(Protocol):
     def active(self) -> list[str]:
         """Return the names of what the account has under way there."""
 
+    def checks(self) -> Iterator[Finding]:
+        """Look whether a push could go there, and yield what each look came to; raises nothing."""
+
 
 class Unmetered:
     """The answers of a place that has no accounts and counts nothing."""
@@ -177,10 +198,15 @@ class Unmetered:
         """Nothing is in the way of another run."""
         return []
 
+    def checks(self) -> Iterator[Finding]:
+        """There is nothing to look at."""
+        return iter(())
+
 
 def names() -> list[str]:
     """Return the names of all backends without importing any."""
-    return sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
+    found = Path(__file__).parent.glob("[a-z]*")
+    return sorted(path.stem for path in found if path.suffix == ".py" or (path / "__init__.py").exists())
 
 
 def load(name: str) -> Backend:

@@ -18,13 +18,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from builder.backends import Intent, Limits, OutputFile, State, Status, Submission, Unmetered
+from builder.backends import Finding, Intent, Limits, OutputFile, State, Status, Submission, Unmetered
 from builder.errors import DeniedError, InfrastructureError, RefusedHereError
 from builder.rehearsal import has_torch
 from builder.runs import atomic_write, place, read_json, runs_root
 from builder.supervisor import Desk, Ended, Started
 
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from builder.supervisor import main; main()"
+_GET_TORCH = "pip install 'gpuferry[torch]', or let FERRY_PYTHON name an interpreter that has it"
 
 
 class Local(Unmetered):
@@ -64,6 +65,19 @@ class Local(Unmetered):
                 )
         return _submission(intent)
 
+    def checks(self) -> Iterator[Finding]:
+        """Look whether the interpreter of local runs has torch."""
+        try:
+            found = has_torch(self.python)
+        except OSError as problem:
+            yield Finding(
+                "python", f"{self.python} cannot be started: {problem.strerror}", "see FERRY_PYTHON"
+            )
+            return
+        yield Finding(
+            "torch", f"{self.python} {'has' if found else 'has no'} torch", "" if found else _GET_TORCH, True
+        )
+
     def _refuse_without_torch(self) -> None:
         try:
             found = has_torch(self.python)
@@ -74,7 +88,7 @@ class Local(Unmetered):
         if not found:
             raise RefusedHereError(
                 f"{self.python} has no torch, so no case can run on this machine",
-                "pip install 'gpuferry[torch]', or let FERRY_PYTHON name an interpreter that has it",
+                _GET_TORCH,
             )
 
     def find(self, intent: Intent) -> Submission | None:

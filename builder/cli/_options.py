@@ -102,6 +102,9 @@ _OPTIONS = (
         "--as", "form", type=click.Choice(["notebook", "script"]), default="notebook", help="What is pushed."
     ),
     option("--name", default="", help="A name of your own for the run."),
+    option(
+        "--internet", is_flag=True, help="Let the kernel reach the internet; Kaggle shuts it off otherwise."
+    ),
     option("--device-packages", multiple=True, help="Modules installed where the kernel runs."),
 )
 WAIT = option("--wait", "patience_s", type=DURATION, default="0", help="How long to wait; 0 is for ever.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from builder.backends.local import Local
 from builder.backends.manual import Manual
 from builder.errors import FerryError, InfrastructureError, RefusedHereError, UsageError
 from builder.runs import runs_root
+from tests.service.kaggle.server import serving
 
 PROGRAM = """
 import sys
@@ -69,20 +71,28 @@ def accepted(intent: Intent) -> Iterator[Submission]:
 # --- every backend ----------------------------------------------------------------------------------------
 
 
+@pytest.fixture(params=backends.names())
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
+    """Each backend, with the service that it needs."""
+    name: str = request.param
+    with contextlib.ExitStack() as services:
+        if name == "kaggle":
+            for variable, value in services.enter_context(serving()).environment().items():
+                monkeypatch.setenv(variable, value)
+        yield backends.load(name)
+
+
 @pytest.mark.parametrize("name", backends.names())
 def test_a_backend_is_called_like_its_file(name: str) -> None:
-    """Its name is its file's name."""
-    backend = backends.load(name)
-    assert backend.name == name
+    """Its name is its file's or its package's name."""
+    assert backends.load(name).name == name
 
 
-@pytest.mark.parametrize("name", backends.names())
-def test_a_submission_is_found_again_and_has_a_state(name: str, intent: Intent) -> None:
+def test_a_submission_is_found_again_and_has_a_state(backend: Backend, intent: Intent) -> None:
     """What was submitted can be found by its intent, asked for, followed and stopped."""
-    backend = backends.load(name)
     submission = backend.submit(intent)
     assert backend.find(intent) == submission
-    assert submission.backend == name
+    assert submission.backend == backend.name
     assert submission.slug == intent.slug
     [status] = backend.status([submission])
     assert status.state in (State.QUEUED, State.RUNNING, State.DONE)
@@ -91,14 +101,14 @@ def test_a_submission_is_found_again_and_has_a_state(name: str, intent: Intent) 
     assert isinstance(backend.account(), str)
     assert isinstance(backend.quota(), list)
     assert isinstance(backend.active(), list)
+    assert all(finding.what and finding.detail for finding in backend.checks())
     backend.stop(submission)
 
 
-@pytest.mark.parametrize("name", backends.names())
-def test_submitting_twice_makes_one_submission(name: str, intent: Intent) -> None:
-    """A host that was killed and asks again gets what it had."""
-    backend = backends.load(name)
-    assert backend.submit(intent) == backend.submit(intent)
+def test_looking_before_submitting_makes_one_submission(backend: Backend, intent: Intent) -> None:
+    """A host that was killed and looks for its push gets what it had."""
+    first = backend.find(intent) or backend.submit(intent)
+    assert (backend.find(intent) or backend.submit(intent)) == first
 
 
 def test_an_unknown_backend_lists_the_known_ones() -> None:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 DEVICE = ("harness", "model")
 ROOMS = ("builder", *DEVICE, "tests")
 TEXTS = (*ROOMS, "templates", ".ci", ".github")
-LAZY = {"jinja2", "kaggle", "nbformat", "requests", "rich"}
+LAZY = {"jinja2", "kaggle", "kagglesdk", "nbformat", "requests", "rich", "urllib3"}
 # Programs of their own: the command line, and the process that outlives it to watch over a local run.
 PROGRAMS = {"cli", "__main__.py", "supervisor.py"}
 MAX_FILE_LINES = 300
