@@ -22,6 +22,7 @@ from typing import TypeVar
 from harness.carried import CannotContinueError, Carried, read_carried
 from harness.events import Order, RunRef, from_plain
 from harness.hardware import examine
+from harness.isolation import keep_to_itself
 from harness.limits import Limits
 from harness.outlet import Outlet, to_events_file, to_stdout
 from harness.process import ROOT
@@ -62,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: limits.stop())
     places = [to_stdout()] if options.rehearse else [to_stdout(), to_events_file(Path.cwd())]
+    keep_to_itself()
     outlet = Outlet(carried.ref.run_id, carried.ref.part, carried.attempt, places)
     sweep = Sweep(order, carried, limits, outlet)
     sweep.announce()

@@ -17,10 +17,11 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.channel import BrokenMessageError, Done, Hello, Load, Message, Problem, Ready, pack, unpack
 from harness.events import Device
+from harness.isolation import Identity
 from harness.limits import CaseFailureError, Watch
 
 ROOT = Path(__file__).resolve().parent.parent  # the folder that the bundle was unpacked to
@@ -33,27 +34,38 @@ _SILENT = "ignore:Failed to initialize NumPy"  # torch says so at every start wh
 
 M = TypeVar("M")
 
-_started: list[tuple[subprocess.Popen[bytes], str]] = []  # every child of this driver, with its tag
+_started: list[Child] = []  # by this driver
 
 
 class Child:
-    """One running `python -m harness.<name>`, greeted at once; `hear` takes the bytes that it prints."""
+    """One running `python -m harness.<name>`, greeted at once; `hear` takes the bytes that it prints.
+
+    With an identity it runs as that user, in that user's home; else as this process's user and in its folder.
+    """
 
     def __init__(
-        self, name: str, device: str, environment: Mapping[str, str], hear: Callable[[bytes], None]
+        self,
+        name: str,
+        device: str,
+        environment: Mapping[str, str],
+        hear: Callable[[bytes], None],
+        identity: Identity | None = None,
     ) -> None:
         self.name = name
+        self.gone = False  # whether it is certain that nothing of it lives
+        self._identity = identity
         self._hear = hear
         self._tag = uuid.uuid4().hex
         self._oom_kills = _oom_kills()
         requests_end, self._requests = os.pipe()
         self._replies, replies_end = os.pipe()
         try:
-            self._process = _start(name, requests_end, replies_end, {**environment, _TAG: self._tag})
+            tagged = {**environment, _TAG: self._tag}
+            self._process = _start(name, requests_end, replies_end, tagged, identity)
         finally:
             os.close(requests_end)
             os.close(replies_end)
-        _started.append((self._process, self._tag))
+        _started.append(self)
         assert self._process.stdout is not None
         self._said = self._process.stdout.fileno()
         self._unread = bytearray()
@@ -112,11 +124,7 @@ class Child:
         """Kill the child and all that it started, and hear what it had said. Again is no harm."""
         if not self.alive:
             return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        _kill_tagged(self._tag)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the driver of a sick card
-            self._process.wait(timeout=2)
+        self.gone = self._kill_processes(patience_s=2)
         self._drain(until=time.monotonic() + TICK_S)
         self._selector.close()
         self._close_requests()
@@ -124,6 +132,16 @@ class Child:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._said = -1
+
+    def _kill_processes(self, patience_s: float) -> bool:
+        """Kill all that is the child's and return whether it is gone."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        _kill_tagged(self._tag)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the driver of a sick card
+            self._process.wait(timeout=patience_s)
+        others_are_gone = self._identity is None or self._identity.kill_all()
+        return others_are_gone and self._process.poll() is not None
 
     # --- the pipes ----------------------------------------------------------------------------------------
 
@@ -211,11 +229,16 @@ def interpreter() -> str:
     return str(link / program.relative_to(home))
 
 
-def _start(name: str, requests: int, replies: int, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(
+    name: str, requests: int, replies: int, environment: Mapping[str, str], identity: Identity | None
+) -> subprocess.Popen[bytes]:
+    as_user: dict[str, Any] = {}
+    if identity is not None:
+        as_user = {"user": identity.uid, "group": identity.uid, "extra_groups": []}
     return subprocess.Popen(
         [
             *(interpreter(), "-u", "-X", "faulthandler", "-W", _SILENT, "-m", f"harness.{name}"),
-            *(str(requests), str(replies), str(Path.cwd())),
+            *(str(requests), str(replies), str(identity.home if identity else Path.cwd())),
         ],
         cwd=ROOT,
         env=environment,
@@ -225,19 +248,15 @@ def _start(name: str, requests: int, replies: int, environment: Mapping[str, str
         bufsize=0,
         pass_fds=(requests, replies),
         start_new_session=True,
+        **as_user,
     )
 
 
 def none_alive() -> bool:
-    """Kill what still lives of all children ever started here; return whether that is certain."""
-    for process, tag in _started:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-        _kill_tagged(tag)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=1)
-    return all(process.poll() is not None for process, _ in _started)
+    """Kill what still lives of all children that were ever started here; return whether that is certain."""
+    for child in _started:
+        child.gone = child.gone or child._kill_processes(patience_s=1)
+    return all(child.gone for child in _started)
 
 
 def _kill_tagged(tag: str) -> None:

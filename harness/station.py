@@ -14,9 +14,10 @@ from harness.channel import Build, Check, Done, Facts, Figures, Forward, Load, O
 from harness.chatter import Relay
 from harness.environment import for_judge, for_worker, thread_flags
 from harness.events import CaseDone, Device, Gate, Samples, Terms
-from harness.exchange import Exchange
+from harness.exchange import Exchange, NotHandedOverError
+from harness.isolation import Identity, isolate
 from harness.limits import CaseFailureError, Limits, Watch
-from harness.process import Child
+from harness.process import ROOT, Child
 from harness.shapes import CHOOSING_ROUTES, Case, Settings, parse_settings
 
 WEIGHT_SEED_STEP = 1000
@@ -42,6 +43,7 @@ class Station:
         self._unloadable: dict[Setting, CaseFailureError] = {}
         self._done = CaseDone("", card.index, "unknown")
         self._exchange = Exchange(scratch)
+        self._isolation: Identity | str = ""  # the worker's user, or why it has none of its own
 
     def open(self, first: Case | None) -> Device:
         """Start the judge, and beside it the worker that `first` will need; return what the card is.
@@ -136,7 +138,8 @@ class Station:
                 output = self._worker.ask(Forward(seed, self._exchange.folders), Output, watch)
                 self._learn(output.facts)
                 self._check_route(case)
-                figures.append(self._judge.ask(Check(seed, output.path, output.dtype), Figures, watch))
+                path = self._taken(output)
+                figures.append(self._judge.ask(Check(seed, path, output.dtype), Figures, watch))
                 input_seeds.append(seed)
         self._judge.ask(Rest(), Done, watch)
         gate = gate_of(figures, weight_seeds, sorted(input_seeds))
@@ -147,6 +150,12 @@ class Station:
         if not all(part.passed for part in figures):
             words = f"{gate.failed_elements} of {gate.total_elements} elements are outside the tolerances"
             raise CaseFailureError("failed_gate", "gate", words)
+
+    def _taken(self, output: Output) -> str:
+        try:
+            return self._exchange.take(output.path)
+        except NotHandedOverError as problem:
+            raise CaseFailureError("disqualified", "forged_output", str(problem)) from problem
 
     def _time(self, case: Case, watch: Watch) -> tuple[Samples, ...]:
         assert self._worker
@@ -169,9 +178,11 @@ class Station:
     def _first_flags(self, case: Case) -> dict[str, str]:
         counts = case.counts.shortened(case.shape)
         short = {"timed_short": f"{counts.warmup}/{counts.repeats}/{counts.rounds}"}
+        isolated = "yes" if self._isolated() else f"no: {self._isolation}"
         mismatch = {"mismatch": self.card.mismatch.replace(";", ",")}
         return {
             **thread_flags(self.card),
+            "isolated": isolated,
             **(short if counts != case.counts else {}),
             **(mismatch if self.card.mismatch else {}),
         }
@@ -183,7 +194,7 @@ class Station:
 
     def _hire_judge(self) -> Child:
         if self._judge is None:
-            self._judge = self._hire("judge", for_judge(os.environ, self.card, self._scratch))
+            self._judge = self._hire("judge", for_judge(os.environ, self.card, self._scratch / "judge"))
         return self._judge
 
     def _hire_worker(self, case: Case) -> Child:
@@ -191,13 +202,31 @@ class Station:
         if self._setting != setting_of(case) or (self._used and case.protocol == "official"):
             self._end_worker()
         if self._worker is None:
-            self._worker = self._hire("worker", for_worker(os.environ, self.card, self._scratch, case))
+            self._worker = self._hire("worker", self._environment_of_worker(case), self._isolated())
             self._setting, self._used = setting_of(case), False
         return self._worker
 
-    def _hire(self, name: str, environment: dict[str, str]) -> Child:
+    def _environment_of_worker(self, case: Case) -> dict[str, str]:
+        identity = self._isolated()
+        environment = for_worker(os.environ, self.card, self._scratch / "worker", case)
+        return environment | (identity.environment() if identity else {})
+
+    def _isolated(self) -> Identity | None:
+        """Return the user for this card's workers, if one can work here; it is tried once."""
+        if not self._isolation:
+            home = self._scratch / "worker"
+            self._isolation = isolate(
+                self.card.torch_device, for_judge(os.environ, self.card, home), home, ROOT
+            )
+            if isinstance(self._isolation, Identity):
+                self._exchange.grant(self._isolation.uid)
+        return self._isolation if isinstance(self._isolation, Identity) else None
+
+    def _hire(self, name: str, environment: dict[str, str], identity: Identity | None = None) -> Child:
         try:
-            return Child(name, self.card.torch_device, environment, lambda data: self._relay.hear(name, data))
+            return Child(
+                name, self.card.torch_device, environment, lambda data: self._relay.hear(name, data), identity
+            )
         except OSError as problem:
             words = f"the {name} could not be started: {problem}"
             raise CaseFailureError("error", type(problem).__name__, words) from problem

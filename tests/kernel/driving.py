@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import site
 import subprocess
 import sys
 import time
@@ -82,23 +83,29 @@ class Kernel:
         """Where the driver keeps its events."""
         return self.folder / "ferry-events.jsonl"
 
-    def start(self, order: Order, *options: str, ref: RunRef | None = None) -> subprocess.Popen[str]:
-        """Start the driver in a group of its own, as a kernel's cell does."""
+    def start(
+        self, order: Order, *options: str, ref: RunRef | None = None, program: str = sys.executable
+    ) -> subprocess.Popen[str]:
+        """Start the driver in a group of its own, as a kernel's cell does; `program` is its Python."""
         (self.folder / "order.json").write_text(json.dumps(to_plain(order)))
         (self.folder / "run.json").write_text(json.dumps(to_plain(ref) if ref else {}))
+        packages = [] if program == sys.executable else site.getsitepackages()
+        python_path = os.pathsep.join([str(self.root), *packages])
         return subprocess.Popen(
-            [sys.executable, "-m", "harness.driver", "order.json", "--run", "run.json", *options],
+            [program, "-m", "harness.driver", "order.json", "--run", "run.json", *options],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.root), "LEVER_LEFT_OVER": "1"},
+            env={**os.environ, "PYTHONPATH": python_path, "LEVER_LEFT_OVER": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
             start_new_session=True,
         )
 
-    def run(self, order: Order, *options: str, ref: RunRef | None = None) -> Log:
+    def run(
+        self, order: Order, *options: str, ref: RunRef | None = None, program: str = sys.executable
+    ) -> Log:
         """Run the driver to its end."""
-        driver = self.start(order, *options, ref=ref)
+        driver = self.start(order, *options, ref=ref, program=program)
         stdout, stderr = driver.communicate(timeout=240)
         return Log(stdout.splitlines(), driver.returncode, stderr)
 

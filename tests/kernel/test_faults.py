@@ -135,10 +135,10 @@ def test_peculiarities_are_noted(log: Log) -> None:
 
 
 def test_nothing_is_noted_without_need(log: Log) -> None:
-    """A plain case has no flags but its threads', and its outputs lie apart."""
+    """A plain case has no flags but how it was run, and its outputs lie apart."""
     done = log.done[SOUND[1].id]
     assert done.aliases_output is False
-    assert done.flags.keys() == {"threads", "wait_policy"}
+    assert done.flags.keys() == {"threads", "wait_policy", "isolated"}
 
 
 @pytest.mark.slow

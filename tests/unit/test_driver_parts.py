@@ -24,7 +24,7 @@ from harness.channel import (
 )
 from harness.environment import for_judge, for_worker
 from harness.events import Device, Note, Samples, decode, pack_ns
-from harness.exchange import Exchange
+from harness.exchange import Exchange, NotHandedOverError
 from harness.limits import CaseFailureError, Limits, Watch
 from harness.outlet import EVENTS_FILE, Outlet, to_events_file, tolerant
 from harness.serving import is_out_of_memory
@@ -165,18 +165,38 @@ def test_folder_that_takes_no_file_costs_the_file_only(
 
 
 def test_exchange_leaves_nothing(tmp_path: Path) -> None:
-    """The folder in memory comes first; each case finds both folders empty; none is left at the end."""
+    """The folder in memory comes first; each case finds all folders empty; none is left at the end."""
     memory, scratch = tmp_path / "memory", tmp_path / "scratch"
     memory.mkdir()
     scratch.mkdir()
     exchange = Exchange(scratch, memory)
-    assert [Path(folder).parent for folder in exchange.folders] == [memory, scratch]
+    assert [Path(folder).parents[1] for folder in exchange.folders] == [memory, scratch]
     (Path(exchange.folders[0]) / "output.bin").write_bytes(b"1")
+    exchange.take(exchange.folders[0] + "/output.bin")
     Path(exchange.folders[1]).rmdir()
     exchange.clear()
-    assert [list(Path(folder).iterdir()) for folder in exchange.folders] == [[], []]
+    left = [path for base in (memory, scratch) for path in base.rglob("*") if not path.is_dir()]
+    assert left == []
+    assert all(Path(folder).is_dir() for folder in exchange.folders)
     exchange.close()
     assert [*memory.iterdir(), *scratch.iterdir()] == []
+
+
+def test_exchange_takes_only_files_that_were_handed_over(tmp_path: Path) -> None:
+    """A link, a folder, and a file of somebody else's are not taken for an output, and stay as they are."""
+    exchange = Exchange(tmp_path, tmp_path)
+    folder, secret = Path(exchange.folders[0]), tmp_path / "secret"
+    secret.write_bytes(b"1")
+    (folder / "soft").symlink_to(secret)
+    (folder / "hard").hardlink_to(secret)
+    (folder / "folder").mkdir()
+    for path in (secret, *folder.iterdir(), folder / "absent", folder / "..", Path("output.bin")):
+        with pytest.raises(NotHandedOverError):
+            exchange.take(str(path))
+    assert secret.read_bytes() == b"1"
+    (folder / "output.bin").write_bytes(b"2")
+    assert Path(exchange.take(str(folder / "output.bin"))).read_bytes() == b"2"
+    exchange.close()
 
 
 def test_exchange_of_a_killed_run_is_removed(tmp_path: Path) -> None:
@@ -186,7 +206,7 @@ def test_exchange_of_a_killed_run_is_removed(tmp_path: Path) -> None:
     new.mkdir()
     (abandoned / "output.bin").write_bytes(b"1")
     used = Exchange(tmp_path, tmp_path)
-    for folder in (abandoned, *map(Path, used.folders)):
+    for folder in (abandoned, *(Path(folder).parent for folder in used.folders)):
         os.utime(folder, (0, 0))
     other = Exchange(tmp_path, tmp_path)
     assert not abandoned.exists()
