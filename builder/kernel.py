@@ -35,6 +35,7 @@ def make_order(spec: RunSpec, bundle: Bundle) -> Order:
         seeds=spec.seeds,
         timeout_s=spec.timeout_s,
         case_timeout_s=spec.case_timeout_s,
+        profile=spec.profile,
     )
     return Order(terms, spec.cases)
 

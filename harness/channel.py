@@ -7,10 +7,11 @@ stderr: what a candidate prints can never be taken for a reply, and nothing is e
 from __future__ import annotations
 
 import json
+import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.events import Device, Samples, from_plain, to_plain
+from harness.events import Device, Profile, Samples, from_plain, to_plain
 from harness.plain import UNREADABLE
 from harness.shapes import Case, Settings
 
@@ -65,6 +66,17 @@ class Rest:
 @dataclass(frozen=True)
 class Time:
     """To the worker: time baseline and candidate by the contract's protocol. Answer: Timed."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """To the worker, after Time: see what really runs. Answer: Looked.
+
+    `call_ms` is what one call took while it was timed, by side; `profile` asks for the top of the work.
+    """
+
+    call_ms: dict[str, float]
+    profile: bool
 
 
 # --- replies ----------------------------------------------------------------------------------------------
@@ -126,6 +138,22 @@ class Timed:
     samples: tuple[Samples, ...]
     facts: Facts
 
+    def call_ms(self) -> dict[str, float]:
+        """Return each side's median time in milliseconds."""
+        sides: dict[str, list[int]] = {}
+        for part in self.samples:
+            sides.setdefault(part.side, []).extend(part.values)
+        return {side: statistics.median(ns) / 1e6 for side, ns in sides.items()}
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What really ran; the fields are `CaseDone`'s, and events of their own."""
+
+    attention_backend: str
+    flags: dict[str, str]
+    profiles: tuple[Profile, ...] = ()
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -137,13 +165,27 @@ class Problem:
 
 
 Message = (
-    Hello | Load | Build | Forward | Check | Rest | Time | Ready | Done | Output | Figures | Timed | Problem
+    Hello
+    | Load
+    | Build
+    | Forward
+    | Check
+    | Rest
+    | Time
+    | Look
+    | Ready
+    | Done
+    | Output
+    | Figures
+    | Timed
+    | Looked
+    | Problem
 )
 _KINDS: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (
-        *(Hello, Load, Build, Forward, Check, Rest, Time),
-        *(Ready, Done, Output, Figures, Timed, Problem),
+        *(Hello, Load, Build, Forward, Check, Rest, Time, Look),
+        *(Ready, Done, Output, Figures, Timed, Looked, Problem),
     )
 }
 

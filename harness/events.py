@@ -117,6 +117,29 @@ class Gate:
 
 
 @dataclass(frozen=True)
+class Work:
+    """One kernel (on a CPU: one operator, without what it calls) over all calls that were watched."""
+
+    name: str
+    count: int
+    ns: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one side was busy with in `calls` calls after its timing: the longest work first, not all of it.
+
+    `total_ns` is the sum of all work, the shown and the rest.
+    """
+
+    case_id: str
+    side: str
+    calls: int
+    total_ns: int
+    top: tuple[Work, ...]
+
+
+@dataclass(frozen=True)
 class CaseDone:
     """A case has ended, one way or another. `samples` counts what its Samples events must add up to."""
 
@@ -158,7 +181,7 @@ class End:
     key: str = ""
 
 
-Body = Plan | Planned | Hardware | Device | Started | Samples | CaseDone | Note | End
+Body = Plan | Planned | Hardware | Device | Started | Samples | Profile | CaseDone | Note | End
 KINDS: dict[str, type[Any]] = {
     "plan": Plan,
     "planned": Planned,
@@ -166,6 +189,7 @@ KINDS: dict[str, type[Any]] = {
     "device": Device,
     "started": Started,
     "samples": Samples,
+    "profile": Profile,
     "case": CaseDone,
     "note": Note,
     "end": End,

@@ -184,3 +184,18 @@ def _record(order: Order, gpus: Sequence[Card], view: TorchView, finding: str) -
         total_memory() // _MIB,
         shutil.disk_usage(".").free // _MIB,
     )
+
+
+def as_seen(card: Card, seen: Device | None = None) -> Device:
+    """Return the card with what torch sees of it, if torch came that far.
+
+    Torch calls a slice of a GPU a slice, where the card's own name would pass for the whole.
+    """
+    memory_mib = card.memory_bytes // 2**20 or (seen.memory_mib if seen else 0)
+    known = Device(card.index, card.name, card.capability, memory_mib, card.driver)
+    if seen is None:
+        return known
+    name = seen.name if card.torch_device == "cuda" else known.name
+    capability = seen.capability or known.capability
+    own = replace(seen, index=known.index, memory_mib=known.memory_mib, driver=known.driver)
+    return replace(own, name=name, capability=capability)

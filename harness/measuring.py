@@ -11,9 +11,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harness import observing
+from harness import observing, what_ran
 from harness.candidate import load_candidate, load_contract
-from harness.channel import Build, Done, Facts, Forward, Hello, Load, Message, Output, Ready, Time, Timed
+from harness.channel import (
+    Build,
+    Done,
+    Facts,
+    Forward,
+    Hello,
+    Load,
+    Look,
+    Looked,
+    Message,
+    Output,
+    Ready,
+    Time,
+    Timed,
+)
 from harness.drawing import Drawn, describe, draw, free_memory, take_device
 from harness.events import SAMPLES_PER_EVENT, Samples, pack_ns
 from harness.timing import SEED_OFFSET
@@ -54,6 +68,8 @@ class Desk:
                 return self._forward(request)
             case Time():
                 return self._time()
+            case Look():
+                return self._look(request)
             case _:
                 raise TypeError(f"the worker has no answer to {type(request).__name__}")
         return Done()
@@ -149,6 +165,19 @@ class Desk:
                 flags["chunk_rows"] = str(rows)
                 flags["chunk_diff"] = "out of memory" if difference is None else f"{difference:.6g}"
         self._facts = replace(self._facts, aliases_output=aliases, flags=flags)
+
+    def _look(self, request: Look) -> Looked:
+        built = self._built
+        assert built is not None
+        drawn = built.drawn
+        x, mask = drawn.inputs(drawn.seed + SEED_OFFSET)
+        sides = [
+            what_ran.Side(name, model, request.call_ms[name])
+            for name, model in (("baseline", drawn.baseline), ("candidate", built.candidate))
+            if name in request.call_ms
+        ]
+        found = what_ran.look(drawn.case, sides, x, mask, request.profile)
+        return Looked(found.attention_backend, found.flags, tuple(found.profiles))
 
 
 def chunk_difference(model: Any, x: Tensor, mask: Tensor) -> float:

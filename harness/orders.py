@@ -25,7 +25,7 @@ class Terms:
     `devices` is how many cards to use at most, 0 for all; `seeds` is the number of weight seeds in the gate.
     `asked_count` is how many such cards must have come, whatever `devices` leaves idle, and
     `asked_capability` is theirs, as `7.5`; 0 and empty are no rule. `model` is the module to import the
-    candidate from. Times are in seconds; 0 is no limit.
+    candidate from. Times are in seconds; 0 is no limit. `profile` asks for each case's top kernels.
     """
 
     bundle_sha256: str
@@ -41,6 +41,7 @@ class Terms:
     case_timeout_s: float = 1800.0
     asked_count: int = 0
     asked_capability: str = ""
+    profile: bool = False
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,11 @@ class Child:
         """Whether the child may still be asked."""
         return self._said >= 0
 
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._process.pid
+
     def welcome(self, load: Load, watch: Watch) -> Device:
         """Await the child's start, have it load its code, and return the device as it sees it.
 

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-import math
 import os
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from harness.cards import Card
-from harness.channel import Build, Check, Done, Facts, Figures, Forward, Load, Output, Rest, Time, Timed
+from harness.channel import (
+    Build,
+    Check,
+    Done,
+    Facts,
+    Figures,
+    Forward,
+    Load,
+    Look,
+    Looked,
+    Output,
+    Rest,
+    Time,
+    Timed,
+)
 from harness.chatter import Relay
 from harness.environment import for_judge, for_worker, thread_flags
-from harness.events import CaseDone, Device, Gate, Samples, Terms
+from harness.events import CaseDone, Device, Profile, Samples, Terms
 from harness.exchange import Exchange, NotHandedOverError
+from harness.hardware import as_seen
 from harness.isolation import Identity, isolate
 from harness.limits import CaseFailureError, Limits, Watch
 from harness.process import ROOT, Child
 from harness.shapes import CHOOSING_ROUTES, Case, Settings, parse_settings
+from harness.telemetry import Monitor
+from harness.trials import gate_of
 
 WEIGHT_SEED_STEP = 1000
 
@@ -44,6 +60,7 @@ class Station:
         self._done = CaseDone("", card.index, "unknown")
         self._exchange = Exchange(scratch)
         self._isolation: Identity | str = ""  # the worker's user, or why it has none of its own
+        self._monitor = Monitor(card)
 
     def open(self, first: Case | None) -> Device:
         """Start the judge, and beside it the worker that `first` will need; return what the card is.
@@ -58,19 +75,24 @@ class Station:
         self.card = replace(self.card, memory_bytes=self.card.memory_bytes or seen.memory_mib * 2**20)
         return seen
 
-    def carry(self, case: Case) -> tuple[tuple[Samples, ...], CaseDone]:
+    def carry(self, case: Case) -> tuple[tuple[Samples | Profile, ...], CaseDone]:
         """Take one case through its life and return how it ended; only a passed case has samples."""
+        self._monitor.begin()
         self._done = CaseDone(case.id, self.card.index, "error", flags=self._first_flags(case))
         samples: tuple[Samples, ...] = ()
+        profiles: tuple[Profile, ...] = ()
         try:
             watch = self._watch()
             self._refuse_infeasible(case)
             self._gather(case, watch)
             self._gate(case, watch)
-            samples = self._time(case, watch)
+            with self._monitor.timing():
+                timed = self._time(case, watch)
+            samples = timed.samples
             self._done = replace(
                 self._done, status="passed", samples=sum(len(part.values) for part in samples)
             )
+            profiles = self._look(timed, watch)
         except CaseFailureError as failure:
             self._fail(failure)
         except Exception as error:  # noqa: BLE001 (a fault of our own costs the case, too, and not the run)
@@ -80,7 +102,9 @@ class Station:
             words = f"the driver failed, its traceback is in the log: {error}"
             self._fail(CaseFailureError("error", f"driver:{type(error).__name__}", words))
         self._relay.end()
-        return samples, self._done
+        ours = [child.pid for child in (self._judge, self._worker) if child]
+        self._done = replace(self._done, flags={**self._done.flags, **self._monitor.flags(ours)})
+        return (*samples, *profiles), self._done
 
     def _fail(self, failure: CaseFailureError) -> None:
         self._done = replace(self._done, status=failure.status, error_kind=failure.kind, error=failure.error)
@@ -89,7 +113,9 @@ class Station:
         """After the case's end is told: part with whoever must not serve the next one."""
         if self._done.error_kind.startswith("judge:"):
             self._end_judge()
-        if case.protocol == "official" or self._done.status not in ("passed", "infeasible"):
+        # On a GPU what has looked at the kernels stays in the process and slows every launch down.
+        fresh = case.protocol == "official" or self.card.is_gpu
+        if fresh or self._done.status not in ("passed", "infeasible"):
             self._end_worker()
 
     def close(self) -> None:
@@ -157,12 +183,26 @@ class Station:
         except NotHandedOverError as problem:
             raise CaseFailureError("disqualified", "forged_output", str(problem)) from problem
 
-    def _time(self, case: Case, watch: Watch) -> tuple[Samples, ...]:
+    def _time(self, case: Case, watch: Watch) -> Timed:
         assert self._worker
         timed = self._worker.ask(Time(), Timed, watch)
         self._learn(timed.facts)
         self._check_route(case)
-        return timed.samples
+        return timed
+
+    def _look(self, timed: Timed, watch: Watch) -> tuple[Profile, ...]:
+        """Let the worker see what really ran. The case is timed: nothing that fails here can cost it."""
+        assert self._worker
+        try:
+            looked = self._worker.ask(Look(timed.call_ms(), self._terms.profile), Looked, watch)
+        except CaseFailureError as failure:
+            told = " ".join(failure.error.split()).replace(";", ",")[-200:]
+            self._done = replace(self._done, flags={**self._done.flags, "looked": f"failed: {told}"})
+            self._end_worker()
+            return ()
+        flags = {**self._done.flags, **looked.flags}
+        self._done = replace(self._done, attention_backend=looked.attention_backend, flags=flags)
+        return looked.profiles
 
     def _learn(self, facts: Facts) -> None:
         seen = {**vars(facts), "flags": {**self._done.flags, **facts.flags}}
@@ -246,38 +286,3 @@ class Station:
 def setting_of(case: Case) -> Setting:
     """Return what a worker's environment depends on: cases with the same setting can share a worker."""
     return case.route, tuple(sorted(case.levers.items()))
-
-
-def as_seen(card: Card, seen: Device | None = None) -> Device:
-    """Return the card with what torch sees of it, if torch came that far.
-
-    Torch calls a slice of a GPU a slice, where the card's own name would pass for the whole.
-    """
-    memory_mib = card.memory_bytes // 2**20 or (seen.memory_mib if seen else 0)
-    known = Device(card.index, card.name, card.capability, memory_mib, card.driver)
-    if seen is None:
-        return known
-    name = seen.name if card.torch_device == "cuda" else known.name
-    capability = seen.capability or known.capability
-    own = replace(seen, index=known.index, memory_mib=known.memory_mib, driver=known.driver)
-    return replace(own, name=name, capability=capability)
-
-
-def gate_of(figures: list[Figures], weight_seeds: list[int], input_seeds: list[int]) -> Gate:
-    """Sum the counts of all trials and keep the worst of each figure."""
-    return Gate(
-        failed_elements=sum(part.failed_elements for part in figures),
-        total_elements=sum(part.total_elements for part in figures),
-        max_abs=worst(part.max_abs for part in figures),
-        max_rel=worst(part.max_rel for part in figures),
-        gate_share=worst(part.gate_share for part in figures),
-        weight_seeds=tuple(weight_seeds),
-        input_seeds=tuple(input_seeds),
-        rtol=figures[0].rtol,
-        atol=figures[0].atol,
-    )
-
-
-def worst(values: Iterable[float]) -> float:
-    """Return the largest; nan is worse than any number."""
-    return max(values, key=lambda value: (math.isnan(value), value))

@@ -20,15 +20,16 @@ from harness.events import (
     Order,
     Plan,
     Planned,
+    Profile,
     Samples,
     Started,
 )
-from harness.hardware import Machine
+from harness.hardware import Machine, as_seen
 from harness.limits import WORDS, CaseFailureError, Limits
 from harness.outlet import Outlet
 from harness.process import none_alive
 from harness.shapes import Case, cost_s
-from harness.station import Station, as_seen
+from harness.station import Station
 
 GRACE_S = 4.0  # for the cards' threads to cut their cases; shorter than the deadline's margin
 
@@ -151,7 +152,7 @@ class Sweep:
             self._devices.add(device.index)
         self._outlet.emit(device)
 
-    def _tell(self, *bodies: Samples | CaseDone) -> None:
+    def _tell(self, *bodies: Samples | Profile | CaseDone) -> None:
         """Write a case's samples and its end in one go, once, and remember the status."""
         done = bodies[-1]
         assert isinstance(done, CaseDone)

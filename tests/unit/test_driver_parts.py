@@ -25,11 +25,12 @@ from harness.channel import (
 from harness.environment import for_judge, for_worker
 from harness.events import Device, Note, Samples, decode, pack_ns
 from harness.exchange import Exchange, NotHandedOverError
+from harness.hardware import as_seen
 from harness.limits import CaseFailureError, Limits, Watch
 from harness.outlet import EVENTS_FILE, Outlet, to_events_file, tolerant
 from harness.serving import is_out_of_memory
 from harness.shapes import SHAPES, Case, parse_duration
-from harness.station import as_seen, gate_of, worst
+from harness.trials import gate_of, worst
 
 CASE = Case(SHAPES["t01"], levers={"LEVER_X": "1"}, route="sdpa")
 MESSAGES: list[Message] = [
