@@ -69,7 +69,12 @@ class Attempt:
     @property
     def is_whole(self) -> bool:
         """Whether all its events are here, from its plan to its end."""
-        return self.plan is not None and self.end is not None and not self.lost
+        return self.plan is not None and self.end is not None and not (self.lost or self.misplanned)
+
+    @property
+    def misplanned(self) -> bool:
+        """Whether the plan announces another number of cases than it names."""
+        return self.plan is not None and self.plan.planned != len(self.planned)
 
     @property
     def unsealed(self) -> str:
@@ -86,6 +91,10 @@ class Attempt:
         found = (
             (self.plan is None, f"{where}: its first event, the plan, is missing"),
             (self.lost, f"{where}: missing in the sequence: {self.lost}"),
+            (
+                self.misplanned and not self.lost,
+                f"{where}: the plan is not whole: {len(self.planned)} cases are named in it",
+            ),
             (self.end is None, f"{where}: there is no end event: it was cut off, or is still going on"),
         )
         return [sentence for is_so, sentence in found if is_so]

@@ -65,12 +65,16 @@ class Built:
         ]
 
 
-def write_build(spec: RunSpec, target: Path, ref: RunRef | None = None) -> Built:
+def write_build(
+    spec: RunSpec, target: Path, ref: RunRef | None = None, bundle: Bundle | None = None
+) -> Built:
     """Build the kernel of a spec into `target`, each file whole or not at all; a push gives `ref`.
+
+    `bundle` is given where the code is not the one that lies here now.
 
     Raises RefusedHereError for what could not run there, is too large, or holds a credential.
     """
-    bundle = make_bundle(spec)
+    bundle = bundle or make_bundle(spec)
     order = make_order(spec, bundle)
     texts = {"kernel.ipynb": notebook(order, bundle, ref), "kernel.py": script(order, bundle, ref)}
     check_size(texts["kernel.ipynb"], bundle)

@@ -16,7 +16,7 @@ from builder import backends, outputs, results, retry, runs, submission
 from builder.backends import Backend, State, Status
 from builder.build import write_build
 from builder.clock import Clock
-from builder.errors import Exit, UsageError, about
+from builder.errors import Exit, UsageError, about, worst
 from builder.log import refuse_no_log
 from builder.outputs import EVERYTHING, Wanted
 from builder.records import Records, read_records
@@ -27,7 +27,7 @@ from builder.spec import RunSpec
 from builder.waiting import Watch, until_over
 from harness.events import RunRef
 
-PART = 1
+FIRST_PART = 1
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Outcome:
     rows: list[Row]
     exit_code: Exit
     files: list[Path]
+    notes: tuple[str, ...] = ()
 
 
 def push(spec: RunSpec, backend: Backend, clock: Clock, rehearsal: bool, tell: Callable[[str], None]) -> Run:
@@ -50,12 +51,12 @@ def push(spec: RunSpec, backend: Backend, clock: Clock, rehearsal: bool, tell: C
         spec, run_id=runs.new_run_id(), created_at=runs.now_text(), git_commit=commit, git_dirty=dirty
     )
     with runs.create(spec) as draft:
-        write_build(spec, draft.part(PART), RunRef(spec.run_id, PART, commit, dirty))
+        write_build(spec, draft.part(FIRST_PART), RunRef(spec.run_id, FIRST_PART, commit, dirty))
         if rehearsal:
-            tell(rehearse(draft.part(PART) / "kernel.py").detail)
+            tell(rehearse(draft.part(FIRST_PART) / "kernel.py").detail)
     run = Run(runs.runs_root() / spec.run_id)
     with about(run.id):
-        submission.submit(run, PART, backend, clock)
+        submission.submit(run, FIRST_PART, backend, clock)
     return run
 
 
@@ -80,12 +81,9 @@ def watch(
     return until_over(watches)
 
 
-def fetch(run: Run, backend: Backend, clock: Clock, wanted: Wanted = EVERYTHING) -> tuple[Status, list[str]]:
-    """Bring what is over and not here yet.
-
-    Returns where the last part that was asked for stands, and a sentence for each thing that is not here.
-    """
-    now, missing = Status(State.DONE), list[str]()
+def fetch(run: Run, backend: Backend, clock: Clock, wanted: Wanted = EVERYTHING) -> Status:
+    """Bring what is over and not here yet; return where the last part that was asked for stands."""
+    now = Status(State.DONE)
     for part in run.parts():
         left_out = outputs.report(run.part(part)).left_out
         if run.has_come(part) and not (left_out and wanted.asks_for(left_out)):
@@ -94,20 +92,23 @@ def fetch(run: Run, backend: Backend, clock: Clock, wanted: Wanted = EVERYTHING)
         if not run.has_come(part):
             now = retry.read(lambda: submission.status(run, part, accepted, backend), clock)  # noqa: B023
         if now.state.is_over:
-            brought = submission.fetch(run, part, accepted, backend, clock, wanted)
-            missing += [f"{name}: {why}" for name, why in brought.missing.items()]
-    return now, missing
+            submission.fetch(run, part, accepted, backend, clock, wanted)
+    return now
 
 
 def parse(run: Run) -> Outcome:
     """Make events and CSVs of a run from its raw logs, as often as wanted; the same bytes each time."""
     with run.lock("fetch"):
-        records = read_records(run.logs(), run.id, {PART: run.spec.cases})
+        records = read_records(run.logs(), run.id, run.planned())
         for part in run.parts():
             runs.atomic_write(run.part(part) / "events.jsonl", records.events_jsonl(part))
         paths = [run.folder / "results.csv", run.folder / "samples.csv"]
         rows = results.write(records, *paths)
-        outcome = Outcome(records, rows, results.exit_code(records, rows), paths)
+        brought = [outputs.report(run.part(part)) for part in run.parts()]
+        missing = any(one.missing for one in brought)
+        code = worst(results.exit_code(records, rows), Exit.INFRASTRUCTURE if missing else Exit.OK)
+        notes = tuple(sentence for one in brought for sentence in one.sentences())
+        outcome = Outcome(records, rows, code, paths, notes)
         if run.state(0) != "parsed" and not run.coming():
             run.record("parsed")
         return outcome
@@ -120,7 +121,7 @@ def parse_logs(logs: Sequence[Path], target: Path | None, run: Run | None = None
     """
     if target and any(target.exists() and target.samefile(log) for log in logs):
         raise UsageError(f"{target} is the log itself", "name another file for the CSV")
-    records = read_records(logs, run.id, {PART: run.spec.cases}) if run else read_records(logs)
+    records = read_records(logs, run.id, run.planned()) if run else read_records(logs)
     rows = results.rows(records)
     if target:
         results.write(records, target)
@@ -137,15 +138,16 @@ def import_log(run: Run, log: Path, outputs: Sequence[Path]) -> Outcome:
         raise UsageError(f"run {run.id} is on {run.spec.backend}, not by hand", f"next: ferry pull {run.id}")
     refuse_no_log(log)
     arrived = read_records([log], run.id)
-    folder = run.part(PART)
+    part = max({attempt.part for attempt in arrived.attempts} & {*run.parts()}, default=FIRST_PART)
+    folder = run.part(part)
     with run.lock("fetch"):
         _refuse_another_execution(arrived, read_records(run.logs(), run.id))
         number = next(n for n in range(1, 10_000) if not (folder / _numbered("log", n, ".raw")).exists())
         if outputs:
             _copy_outputs(outputs, folder / _numbered("outputs", number, ""))
         runs.atomic_write(folder / _numbered("log", number, ".raw"), log.read_bytes())
-    run.record(State.DONE, PART, f"imported {log.name}")
-    run.record("fetched", PART)
+    run.record(State.DONE, part, f"imported {log.name}")
+    run.record("fetched", part)
     return parse(run)
 
 

@@ -84,8 +84,13 @@ def report(part: Path) -> Brought:
     return read_json(Brought, path) if path.exists() else Brought()
 
 
+def write_report(part: Path, brought: Brought) -> None:
+    """Write `outputs.json`: what became of each file."""
+    atomic_write(part / "outputs.json", json.dumps(to_plain(brought), indent=2) + "\n")
+
+
 def bring(submission: Submission, part: Path, backend: Backend, wanted: Wanted, clock: Clock) -> Brought:
-    """Bring a submission's files into `outputs/` of the part's folder and write `outputs.json`.
+    """Bring a submission's files into `outputs/` of the part's folder.
 
     Never raises for what the place does: that is in what it returns.
     """
@@ -95,7 +100,6 @@ def bring(submission: Submission, part: Path, backend: Backend, wanted: Wanted, 
         if not brought.missing or number == ROUNDS:
             break
         clock.sleep(retry.pause_s(InfrastructureError(""), number))
-    atomic_write(part / "outputs.json", json.dumps(to_plain(brought), indent=2) + "\n")
     return brought
 
 

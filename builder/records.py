@@ -13,7 +13,7 @@ from builder.eventscan import scan
 from builder.log import LogReader
 from builder.logforms import Form
 from builder.terminal import printable
-from harness.events import CaseDone, Device, Event, Hardware, Name, Plan, RunRef, Terms
+from harness.events import FINAL_STATUSES, CaseDone, Device, Event, Hardware, Name, Plan, RunRef, Terms
 from harness.shapes import Case
 
 _TAIL_LINES = 40
@@ -69,26 +69,35 @@ class Records:
         return "".join(f"{event.line}\n" for event in self.events if event.name.part == part)
 
     @property
-    def latest(self) -> tuple[Attempt, ...]:
-        """The latest attempt of each part."""
-        return tuple({attempt.part: attempt for attempt in self.attempts}.values())
+    def latest(self) -> Attempt | None:
+        """The latest attempt of the latest part: it was to bring whatever was missing before it."""
+        return self.attempts[-1] if self.attempts else None
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing: each part's latest attempt is whole and each case has a result."""
+        """Whether nothing is missing: the latest attempt is whole and each case has a result.
+
+        Logs that hold other runs' events too are not what they should be, and nothing in them is.
+        """
         results = all(case.status not in ("unknown", "not_run") for case in self.cases)
-        asked = bool(self.cases) or any(attempt.is_probe for attempt in self.latest)
-        return asked and results and all(attempt.is_whole for attempt in self.latest)
+        latest = self.latest
+        asked = bool(self.cases) or (latest is not None and latest.is_probe)
+        return asked and results and latest is not None and latest.is_whole and not self.foreign
 
     @property
-    def hardware(self) -> tuple[Hardware, ...]:
-        """What machine each part's latest attempt found, for those that have said so."""
-        return tuple(attempt.hardware for attempt in self.latest if attempt.hardware)
+    def hardware(self) -> Hardware | None:
+        """What machine the latest attempt found, if it has said so."""
+        return self.latest.hardware if self.latest else None
 
     @property
-    def end_reasons(self) -> tuple[str, ...]:
-        """Why each part's latest attempt ended, for those that have said so."""
-        return tuple(attempt.end.reason for attempt in self.latest if attempt.end)
+    def foreign(self) -> tuple[str, ...]:
+        """The ids of other runs whose events were met."""
+        return tuple(run for run in self.runs if run != self.run_id)
+
+    @property
+    def end_reason(self) -> str:
+        """Why the latest attempt ended; empty when it has not said so."""
+        return self.latest.end.reason if self.latest and self.latest.end else ""
 
     @property
     def devices(self) -> dict[tuple[int, int, int], Device]:
@@ -121,7 +130,8 @@ def read_records(
     settled = settle(merged.claims(run_id))
     attempts = _attempts(settled.events, settled.sealed)
     cases = tuple(_cases(run_id, attempts, planned or {}))
-    problems = (*merged.problems, *settled.problems, *_missing(attempts, cases))
+    strangers = [f"there are events of another run, {run}" for run in merged.runs if run != run_id]
+    problems = (*merged.problems, *settled.problems, *strangers, *_missing(attempts, cases))
     return Records(run_id, merged.runs, attempts, cases, problems, merged.tail, settled.events)
 
 
@@ -186,6 +196,23 @@ def _attempts(events: Iterable[Event], sealed: Collection[Which]) -> tuple[Attem
 
 
 def _cases(
+    run_id: str, attempts: Sequence[Attempt], planned: Mapping[int, Sequence[Case]]
+) -> Iterator[CaseRecord]:
+    """Yield one record a case; of a case's records in several parts, the latest that has a result."""
+    found: dict[str, CaseRecord] = {}
+    for record in _of_parts(run_id, attempts, planned):
+        known = found.setdefault(record.case.id, record)
+        if _weight(record) >= _weight(known):
+            found[record.case.id] = record
+    yield from found.values()
+
+
+def _weight(record: CaseRecord) -> int:
+    """How much a record has to say: nothing, that its case was not run, or a result."""
+    return 2 if record.status in FINAL_STATUSES else int(record.done is not None)
+
+
+def _of_parts(
     run_id: str, attempts: Sequence[Attempt], planned: Mapping[int, Sequence[Case]]
 ) -> Iterator[CaseRecord]:
     for part in sorted({*planned, *(attempt.part for attempt in attempts)}):

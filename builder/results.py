@@ -255,7 +255,7 @@ _MISSING = frozenset({"unknown", "not_run"})
 def exit_code(records: Records, table: Sequence[Row]) -> Exit:
     """Return what the rows amount to: 6 wrong accelerator, 4 something missing, 3 a case failed, else 0."""
     codes = [Exit.OK]
-    if "wrong_accelerator" in records.end_reasons:
+    if records.end_reason == "wrong_accelerator":
         codes.append(Exit.WRONG_ACCELERATOR)
     if not records.complete or any(row.status in _MISSING for row in table):
         codes.append(Exit.INCOMPLETE)

@@ -2,7 +2,8 @@
 
     runs/<run id>/   spec.json  journal.jsonl  results.csv  samples.csv
       parts/<n>/     kernel.ipynb  kernel.py  kernel-metadata.json  bundle.json  submission.json
-                     log.raw  outputs/  (log.2.raw, outputs.2/, … for further imports)  events.jsonl
+                     log.raw  outputs/  (log.2.raw, outputs.2/, … for further imports)  outputs.json
+                     events.jsonl  (spec.json where it has not all of the run's cases)
 
 Raw files are written once. Derived ones (events, CSVs) are written whole from them, again and again.
 """
@@ -26,6 +27,7 @@ from builder.backends import State, Submission
 from builder.errors import UsageError
 from builder.spec import RunSpec
 from harness.events import from_plain, to_plain
+from harness.shapes import Case
 
 T = TypeVar("T")
 
@@ -107,6 +109,15 @@ class Run:
     def spec(self) -> RunSpec:
         """What was asked for. UsageError when the file is no spec."""
         return read_json(RunSpec, self.folder / "spec.json")
+
+    def part_spec(self, number: int) -> RunSpec:
+        """Return what a part was asked for: a resumed one has fewer cases than the run."""
+        own = self.part(number) / "spec.json"
+        return read_json(RunSpec, own) if own.exists() else self.spec
+
+    def planned(self) -> dict[int, tuple[Case, ...]]:
+        """Return each part's planned cases."""
+        return {part: self.part_spec(part).cases for part in self.parts()}
 
     def part(self, number: int) -> Path:
         """Return the folder of part `number`."""

@@ -13,6 +13,7 @@ from builder.clock import Clock
 from builder.errors import (
     CapacityError,
     DeniedError,
+    IncompleteError,
     InfrastructureError,
     NoSlotError,
     RefusedHereError,
@@ -37,7 +38,13 @@ def intent(run: Run, part: int) -> Intent:
     return Intent(run.id, part, name, folder, spec.accelerator, spec.form, spec.timeout_s, spec.internet)
 
 
-def submit(run: Run, part: int, backend: Backend, clock: Clock) -> Submission:
+def quietly(_: str) -> None:
+    """Tell nobody."""
+
+
+def submit(
+    run: Run, part: int, backend: Backend, clock: Clock, tell: Callable[[str], None] = quietly
+) -> Submission:
     """Submit a part once, however often this is called and wherever an earlier call was killed.
 
     Raises what the backend raises; a refusal is in the journal then.
@@ -45,7 +52,7 @@ def submit(run: Run, part: int, backend: Backend, clock: Clock) -> Submission:
     with run.lock("submit"):
         accepted = run.submission(part)
         if accepted is None:
-            accepted = _submit_or_find(run, intent(run, part), backend, clock)
+            accepted = _submit_or_find(run, intent(run, part), backend, clock, tell)
             run.write_submission(part, accepted)
             run.record(State.QUEUED, part, accepted.reference)
     return accepted
@@ -74,7 +81,7 @@ def submit_when_free(
         busy = retry.read(backend.active, clock)
         if not most or len(busy) < most:
             try:
-                return submit(run, part, backend, clock)
+                return submit(run, part, backend, clock, tell)
             except NoSlotError as full:
                 busy = busy or [full.message]
         if run.state(part) != State.HELD:
@@ -86,7 +93,9 @@ def submit_when_free(
         clock.sleep(SLOT_S)
 
 
-def _submit_or_find(run: Run, intended: Intent, backend: Backend, clock: Clock) -> Submission:
+def _submit_or_find(
+    run: Run, intended: Intent, backend: Backend, clock: Clock, tell: Callable[[str], None]
+) -> Submission:
     interrupted = run.state(intended.part) == State.INTENT
     if not interrupted:
         run.record(State.INTENT, intended.part)
@@ -101,6 +110,7 @@ def _submit_or_find(run: Run, intended: Intent, backend: Backend, clock: Clock) 
         except DeniedError:
             raise
         except InfrastructureError as lost:  # it may have been accepted: the intent stands, and is looked for
+            tell(f"the push had no answer ({lost.message}); looking whether it was accepted")
             if found := _look_for(run, intended, backend, clock):
                 return found
             if pushes == PUSHES:
@@ -208,10 +218,12 @@ def fetch(
         folder = run.part(part)
         problem = _fetch_log(submission, folder / "log.raw", backend, clock)
         brought = outputs.bring(submission, folder, backend, wanted, clock)
-        if not (_has_bytes(folder / "log.raw") or list((folder / "outputs").glob(outputs.RESULTS))):
+        suffices = bool(list((folder / "outputs").glob(outputs.RESULTS)))
+        if not (_has_bytes(folder / "log.raw") or suffices):
             problem = problem or "it is empty: the run was over before its first line"
         if problem:
             brought.missing["the log"] = problem
+        outputs.write_report(folder, brought)
         if brought.missing:
             run.record("incomplete", part, "missing: " + ", ".join(brought.missing))
         elif not run.has_come(part):
@@ -220,19 +232,20 @@ def fetch(
 
 
 def _fetch_log(submission: Submission, target: Path, backend: Backend, clock: Clock) -> str:
-    """Bring the log unless it is here; return what went wrong."""
+    """Bring the log unless it is here; return why it could not be had. An empty one may only be late."""
     for pause_s in EMPTY_PAUSES_S:
         if _has_bytes(target):
-            break
+            return ""
         clock.sleep(pause_s)
         try:
             retry.read(lambda: backend.fetch_log(submission, target), clock)
+        except IncompleteError:
+            continue
+        except DeniedError as denied:
+            _take_kept_log(target.parent)  # a kill came after it had been stopped
+            return "" if _has_bytes(target) else denied.message
         except InfrastructureError as error:
-            if isinstance(error, DeniedError) and (target.parent / KEPT).exists():
-                break  # killed after it had been stopped
             return error.message
-    if not _has_bytes(target):
-        _take_kept_log(target.parent)
     return ""
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from builder import results, submission
-from builder.backends import Backend
+from builder.backends import Backend, State, Status
 from builder.clock import SystemClock
-from builder.crossing import PART, Outcome
-from builder.errors import Exit, FerryError
+from builder.crossing import FIRST_PART, Outcome
+from builder.errors import Exit, FerryError, InfrastructureError
 from builder.results import Row
 from builder.runs import Run
 from builder.stats import geomean
@@ -78,12 +78,15 @@ def envelope(
     return json.dumps(document, indent=2)
 
 
-def show_pushed(run: Run, backend: Backend, as_json: bool) -> Exit:
-    """Show where a run stands that its place has just accepted, and what comes next."""
-    accepted = submission.submit(run, PART, backend, SystemClock())
-    now = submission.status(run, PART, accepted, backend)
+def show_pushed(run: Run, backend: Backend, as_json: bool, part: int = FIRST_PART) -> Exit:
+    """Show where a part stands that its place has just accepted, and what comes next."""
+    accepted = submission.accepted(run, part, backend, SystemClock())
+    try:
+        now = submission.status(run, part, accepted, backend)
+    except InfrastructureError:  # it is accepted, which is what was asked for
+        now = Status(State.QUEUED)
     if as_json:
-        files = sorted(run.part(PART).glob("kernel*"))
+        files = sorted(run.part(part).glob("kernel*"))
         click.echo(envelope({"url": accepted.url}, run_id=run.id, state=now.state, files=files))
     else:
         say(f"run {run.id} is {now.state} on {backend.name} {accepted.url}".rstrip())
@@ -97,7 +100,7 @@ def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
     if as_json:
         cells = [{name: results.cell(getattr(row, name)) for name in results.COLUMNS} for row in rows]
         text = envelope(
-            {"rows": cells, "problems": list(records.problems)},
+            {"rows": cells, "problems": [*outcome.notes, *records.problems]},
             run_id=records.run_id,
             state=state,
             exit_code=outcome.exit_code,
@@ -110,7 +113,7 @@ def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
         _table(rows)
     else:
         say("the plan of no case is in the log, so that there are no results")
-    for problem in records.problems:
+    for problem in (*outcome.notes, *records.problems):
         say(f"note: {problem}")
     for path in outcome.files:
         say(str(path))

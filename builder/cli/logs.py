@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import click
 
-from builder import crossing, runs
+from builder import crossing, retry, runs
+from builder.backends import State
 from builder.clock import SystemClock
-from builder.errors import Exit, IncompleteError
+from builder.errors import Exit, IncompleteError, InfrastructureError, InterruptError, about
 from builder.log import LogReader
 from builder.runs import Run
 from builder.terminal import printable
@@ -24,39 +28,70 @@ from harness.events import MARKER
 def command(run: str | None, follow: bool, events: bool) -> Exit:
     """Print a run's log; with -f as it grows.
 
+    With -f the exit code says how the run ended: 4 when it failed, was cancelled or is lost.
+
     \b
     Example:  ferry logs -f
     """
     found = runs.find(run)
-    for line in LogReader(_source(found, follow)).lines():
-        if events or MARKER not in line.text:
-            click.echo(printable(line.text))
+    with about(found.id):
+        for part in found.parts():
+            kept = found.part(part) / "log.raw"
+            if kept.exists():
+                _print(LogReader(kept), events)
+            else:
+                _live(_watch(found, part), follow, events)
     return Exit.OK
 
 
-def _source(run: Run, follow: bool) -> Path | Iterable[bytes]:
-    fetched = run.part(crossing.PART) / "log.raw"
-    if fetched.exists():
-        return fetched
-    accepted = run.submission(crossing.PART)
+def _watch(run: Run, part: int) -> Watch:
+    backend = crossing.backend_of(run)
+    accepted = run.submission(part)
     if accepted is None:
         raise IncompleteError(f"run {run.id} has no log: it was never accepted", f"next: ferry pull {run.id}")
-    backend = crossing.backend_of(run)
     if backend.limits().by_hand:
         raise IncompleteError(
             f"the log of run {run.id} is brought back by hand", f"see ferry status {run.id}"
         )
-    if follow:
-        return _followed(Watch(run, crossing.PART, accepted, backend, SystemClock(), 0.0))
-    return _until_idle(backend.follow_log(accepted))
+    return Watch(run, part, accepted, backend, SystemClock(), 0.0)
+
+
+def _live(watch: Watch, follow: bool, events: bool) -> None:
+    """Print what a place has of a log; what no stream has brought comes from the stored log at the end."""
+    reader = LogReader(_followed(watch) if follow else _until_idle(watch))
+    try:
+        _print(reader, events)
+    except KeyboardInterrupt:
+        said = f"run {watch.run.id} goes on; only its log is no longer followed"
+        raise InterruptError(said, f"ferry logs -f {watch.run.id}") from None
+    if not watch.has_whole_log and watch.ask().state.is_over:
+        _print_stored(watch, events, reader.line_count)
+    if follow and watch.now.state is not State.DONE:
+        said = f"run {watch.run.id} ended {watch.now.state} {watch.now.message}".rstrip()
+        raise IncompleteError(said, f"what was measured: ferry pull {watch.run.id}")
+
+
+def _print_stored(watch: Watch, events: bool, skipped: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="ferry-log-") as folder:
+        stored = Path(folder) / "log.raw"
+        retry.read(lambda: watch.backend.fetch_log(watch.submission, stored), SystemClock())
+        _print(LogReader(stored), events, skipped)
 
 
 def _followed(watch: Watch) -> Iterator[bytes]:
-    return (seen for seen in watch.events() if isinstance(seen, bytes))
+    yield from (seen for seen in watch.events() if isinstance(seen, bytes))
 
 
-def _until_idle(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    for block in blocks:
-        if not block:
-            return
-        yield block
+def _until_idle(watch: Watch) -> Iterator[bytes]:
+    with contextlib.suppress(InfrastructureError):  # then it comes from the stored log, if there is one
+        for block in watch.backend.follow_log(watch.submission):
+            if not block:
+                return
+            yield block
+        watch.has_whole_log = True
+
+
+def _print(reader: LogReader, events: bool, skipped: int = 0) -> None:
+    for line in islice(reader.lines(), skipped, None):
+        if events or MARKER not in line.text:
+            click.echo(printable(line.text))

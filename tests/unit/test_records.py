@@ -56,7 +56,7 @@ def test_what_a_run_amounts_to(tmp_path: Path) -> None:
     assert first.samples["candidate"] == ((1000, 1001, 1002, 1003, 1004, 1005),) * 2
     assert first.device == CARD and first.plan.started_at.startswith("2026") and first.attempt == 1
     assert third.samples == {} and fourth.done and MARKER in fourth.done.error
-    assert records.end_reasons == ("complete",) and records.notes == ("device 0 is 80 °C warm",)
+    assert records.end_reason == "complete" and records.notes == ("device 0 is 80 °C warm",)
     assert records.devices == {(1, 1, 0): CARD}
     assert records.problems == () and records.complete
 
@@ -94,12 +94,14 @@ def test_parts_have_their_own_plans(tmp_path: Path) -> None:
 
 
 def test_several_runs_must_be_chosen_from(tmp_path: Path) -> None:
-    """Logs of two runs are an error that lists them, unless one is chosen."""
+    """Logs of two runs are an error that lists them; one that is chosen has rows, and is never good."""
     logs = (log_of(bodies()), log_of(bodies()[:3], run=OTHER_RUN))
     with pytest.raises(UsageError, match=f"2 runs: {RUN}, {OTHER_RUN}"):
         parsed(tmp_path, *logs)
     records = parsed(tmp_path, *logs, run_id=RUN)
-    assert records.complete and records.runs == (RUN, OTHER_RUN)
+    assert not records.complete and records.runs == (RUN, OTHER_RUN)
+    assert any(f"another run, {OTHER_RUN}" in problem for problem in records.problems)
+    assert records.cases[0].status == "passed"
 
 
 def test_another_runs_log_is_refused(tmp_path: Path) -> None:

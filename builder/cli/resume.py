@@ -1,0 +1,29 @@
+"""Push only the cases of a run that have no result, as its next part."""
+
+from __future__ import annotations
+
+import click
+
+from builder import crossing, resuming, runs
+from builder.cli._output import say, show_pushed
+from builder.clock import SystemClock
+from builder.errors import Exit, about
+
+
+@click.command("resume")
+@click.argument("run", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(run: str | None, as_json: bool) -> Exit:
+    """Push only the cases of a run that have no result; its parts join under one run.
+
+    The next part runs the code that the run began with. A part that was refused, or held back for a free
+    session, is pushed as it is.
+
+    \b
+    Example:  ferry resume 20261130
+    """
+    found = runs.find(run)
+    backend = crossing.backend_of(found)
+    with about(found.id):
+        part = resuming.resume(found, backend, SystemClock(), say)
+        return show_pushed(found, backend, as_json, part)

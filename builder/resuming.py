@@ -1,0 +1,101 @@
+"""Go on with a run: its next part has the cases without a result, and the code that the run began with."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from builder import crossing, runs, submission
+from builder.backends import Backend, State
+from builder.build import write_build
+from builder.bundle import Bundle, digest, make_bundle
+from builder.clock import Clock
+from builder.errors import FerryError, UsageError
+from builder.runs import Run
+from harness.events import FINAL_STATUSES, RunRef, to_plain
+from harness.shapes import Case
+
+Tell = Callable[[str], None]
+
+
+def resume(run: Run, backend: Backend, clock: Clock, tell: Tell) -> int:
+    """Push what a run still lacks; return the number of the part that was pushed.
+
+    A part that was held back or refused is pushed as it is. Else what is over is fetched, and the cases
+    without a result become the next part: its kernel carries the files of the first part's kernel, whatever
+    has become of the model here since then. Raises UsageError when a part is under way or nothing is missing.
+    """
+    for part in run.coming():
+        if run.submission(part) is None:
+            if run.state(part) not in (State.REFUSED, State.HELD):
+                raise UsageError(f"a push of run {run.id} was interrupted", f"ferry pull {run.id}")
+            submission.submit(run, part, backend, clock, tell)
+            return part
+    crossing.fetch(run, backend, clock)
+    if under_way := [part for part in run.coming() if not State(_state(run, part)).is_over]:
+        raise UsageError(
+            f"part {under_way[0]} of run {run.id} is {_state(run, under_way[0])}",
+            f"wait for it: ferry pull {run.id}",
+        )
+    cases = _without_result(run)
+    if not cases:
+        raise UsageError(f"run {run.id} has a result of every case", f"see ferry pull {run.id}")
+    part = _add_part(run, cases, tell)
+    submission.submit(run, part, backend, clock, tell)
+    return part
+
+
+def _state(run: Run, part: int) -> str:
+    """The last state that the place has told: what came of fetching is none of its."""
+    told = [entry.state for entry in run.journal() if entry.part == part and entry.state in set(State)]
+    return told[-1] if told else State.INTENT
+
+
+def _without_result(run: Run) -> tuple[Case, ...]:
+    records = crossing.parse(run).records
+    return tuple(record.case for record in records.cases if record.status not in FINAL_STATUSES)
+
+
+def _add_part(run: Run, cases: tuple[Case, ...], tell: Tell) -> int:
+    """Build the next part's folder, whole or not at all."""
+    with run.lock("submit"):
+        part = run.parts()[-1] + 1
+        bundle = stored_bundle(run.part(run.parts()[0]))
+        spec = replace(run.spec, cases=cases)
+        with contextlib.suppress(FerryError):
+            if make_bundle(spec).sha256 != bundle.sha256:
+                tell(f"the code here has changed; part {part} runs the code that run {run.id} began with")
+        draft = run.folder / "parts" / f".new-{part}"
+        shutil.rmtree(draft, ignore_errors=True)
+        write_build(spec, draft, RunRef(run.id, part, spec.git_commit, spec.git_dirty), bundle)
+        runs.atomic_write(draft / "spec.json", json.dumps(to_plain(spec), indent=2) + "\n")
+        draft.rename(run.part(part))
+        tell(f"part {part}: {len(cases)} of {len(run.spec.cases)} cases have no result yet")
+    return part
+
+
+def stored_bundle(part: Path) -> Bundle:
+    """Return the bundle that a part's kernel carries. UsageError when the kernel was altered."""
+    try:
+        tree = ast.parse((part / "kernel.py").read_text(encoding="utf-8"))
+        facts = json.loads((part / "bundle.json").read_text(encoding="utf-8"))
+        texts = next(
+            ast.literal_eval(node.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FILES"
+        )
+        files = {str(name): str(text).encode() for name, text in texts.items()}
+        bundle = Bundle(files, (), facts["model"], facts["own_harness"])
+        intact = digest(files) == facts["bundle_sha256"]
+    except (OSError, ValueError, SyntaxError, StopIteration, KeyError, TypeError, AttributeError) as problem:
+        raise UsageError(
+            f"the kernel in {part} cannot be read: {problem!r}", "push the sweep anew"
+        ) from problem
+    if not intact:
+        raise UsageError(f"the kernel in {part} was altered", "push the sweep anew")
+    return bundle
