@@ -108,7 +108,7 @@ def test_hardware_that_was_not_asked_for_runs_nothing(place: Path, hardware: str
     """It is found within ten seconds of the start, no case runs, each row says asked and got: exit 6."""
     records = carried_out(place, hardware)
     assert verdict(records) == Exit.WRONG_ACCELERATOR
-    assert records.end_reasons == ("wrong_accelerator",)
+    assert records.end_reason == "wrong_accelerator"
     rows = results.rows(records)
     assert {(row.status, row.error_kind) for row in rows} == {("not_run", "wrong_accelerator")}
     assert all("asked for 2 × Tesla T4, got " in row.error and row.is_simulated for row in rows)
@@ -148,7 +148,8 @@ def test_probe_is_a_kernel_without_cases(place: Path, hardware: str, code: Exit,
     """An order without cases reports the machine and ends; on wrong hardware its exit code is 6, too."""
     records = carried_out(place, hardware, replace(SPEC, cases=()))
     assert verdict(records) == code
-    (seen,) = records.hardware
+    seen = records.hardware
+    assert seen is not None
     assert {card.name for card in seen.cards} == {f"simulated {name}"}
     assert (seen.torch, seen.cuda, seen.internet) == ("2.9.0+cu128", "12.8", False)
     assert seen.disk_mib > 0
