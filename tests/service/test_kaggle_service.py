@@ -92,12 +92,12 @@ def test_stand_in_is_executed_instead(ask: Asking, kaggle: KaggleServer) -> None
 
 @pytest.mark.parametrize("as_error", [False, True])
 def test_time_limit_kills_all_of_a_session(ask: Asking, kaggle: KaggleServer, as_error: bool) -> None:
-    """At the limit even a child in a group of its own is gone; files and log so far are kept."""
+    """At the limit even a child in its own group and without our mark is gone; files and log are kept."""
     kaggle.knobs.limit_ends_as = "ERROR" if as_error else "CANCEL_ACKNOWLEDGED"
     source = (
         "import subprocess, sys, time\n"
         "command = [sys.executable, '-c', 'import time; time.sleep(99)']\n"
-        "child = subprocess.Popen(command, start_new_session=True)\n"
+        "child = subprocess.Popen(command, start_new_session=True, env={})\n"
         "open('kept', 'w').write('x')\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(99)\n"

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -61,13 +61,10 @@ class Execution:
 
     def tear_down(self) -> None:
         """Kill every process of the session, whatever group it is in; read what they have left to say."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        _kill([*_descendants(self._process.pid), self._process.pid])
         self._process.wait()
         while left := _marked(self._id):
-            for process in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+            _kill(left)
             time.sleep(0.002)
         for reader in self._readers:
             reader.join(_LAST_WORDS_S)
@@ -95,17 +92,37 @@ def _read(pipe: IO[bytes] | None, name: str, write: Write) -> None:
     write(name, decoder.decode(b"", final=True))
 
 
+def _kill(processes: Iterable[int]) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def _descendants(process: int) -> Iterator[int]:
+    """The children of a process and theirs, for those that keep their environment to themselves."""
+    parents = {child: int(fields[1]) for child, fields in _living()}
+    for child in parents:
+        above = child
+        while above in parents and above != process:
+            above = parents[above]
+        if above == process != child:
+            yield child
+
+
 def _marked(mark: str) -> list[int]:
-    """The live processes whose environment has the session's mark."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            environment, state = (folder / "environ").read_bytes(), (folder / "stat").read_text("latin-1")
-        except OSError:
-            continue
-        if (
-            f"{_MARK}={mark}".encode() in environment.split(b"\0")
-            and state.rpartition(")")[2].split()[0] != "Z"
-        ):
-            found.append(int(folder.name))
+    """The live processes whose environment has the session's mark: also those whose parents are gone."""
+    entry, found = f"{_MARK}={mark}".encode(), []
+    for process, _ in _living():
+        with contextlib.suppress(OSError):
+            if entry in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+                found.append(process)
     return found
+
+
+def _living() -> Iterator[tuple[int, list[str]]]:
+    """Each process that has not ended, with what /proc's `stat` says after its name: state, parent, ..."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (folder / "stat").read_text("latin-1").rpartition(")")[2].split()
+            if fields[0] not in "ZX":
+                yield int(folder.name), fields
