@@ -72,10 +72,11 @@ def _complaint(content: object) -> tuple[int, str]:
     """Return code (0: none) and message of `{"code", "message"}` and `{"error": {"code", "message"}}`."""
     if not isinstance(content, dict):
         return 0, ""
-    inner = content["error"] if isinstance(content.get("error"), dict) else content
-    code = str(inner.get("code", ""))
-    message = inner.get("message")
-    return int(code) if re.fullmatch(r"[1-9]\d\d", code) else 0, message if isinstance(message, str) else ""
+    nested = isinstance(content.get("error"), dict)
+    inner = content["error"] if nested else content
+    code, message = str(inner.get("code", "")), inner.get("message")
+    number = int(code) if re.fullmatch(r"[3-9]\d\d", code) else 500 if nested else 0
+    return number, message if isinstance(message, str) else ""
 
 
 def _no_answer(answer: Answer) -> str:

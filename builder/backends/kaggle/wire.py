@@ -167,6 +167,7 @@ def _translated(what: str, url: str) -> Iterator[None]:
 
 def _unanswered(problem: Exception, what: str, host: str) -> InfrastructureError:
     from requests import exceptions
+    from urllib3.exceptions import ProtocolError
     from urllib3.exceptions import TimeoutError as SilenceError
 
     cause = _PASSWORD.sub("//", str(_first_cause(problem)))
@@ -183,6 +184,8 @@ def _unanswered(problem: Exception, what: str, host: str) -> InfrastructureError
             )
         case exceptions.Timeout() | SilenceError():
             return InfrastructureError(f"{host} did not answer {what} in time", "try again later")
+        case exceptions.ChunkedEncodingError() | ProtocolError():
+            return InfrastructureError(f"{host} broke off in the middle of {what}", "try again")
     return InfrastructureError(
         f"no whole answer to {what} came from {host}: {cause}", "`ferry doctor` looks why"
     )

@@ -1,0 +1,265 @@
+"""What is read of a Kaggle run: status, live log, log, outputs; with each thing that goes wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builder.backends import State
+from builder.errors import DeniedError, InfrastructureError, RefusedThereError
+from builder.log import LogReader
+from tests.service.kaggle.knobs import Ending, Fault, LogForm, WordForm
+from tests.service.kaggle.server import KaggleServer
+from tests.service.kernels import backend, data_of, ended, intent
+
+FIVE = "for n in range(5): open(f'{n}.txt', 'w').write(str(n))\n"
+
+
+# --- status -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["upper", "lower", "camel", "prefixed"])
+def test_status_form(kaggle_environment: KaggleServer, form: WordForm) -> None:
+    """Every spelling of the words is understood, of the version that was pushed."""
+    kaggle_environment.knobs.status_form = form
+    place, submission = ended(kaggle_environment)
+    assert place.status([submission])[0].state is State.DONE
+    assert kaggle_environment.calls("GetKernelSessionStatus")[0].body["versionLabel"] == "v1"
+
+
+@pytest.mark.parametrize("word", ["", "PAUSED"])
+def test_status_word(kaggle_environment: KaggleServer, word: str) -> None:
+    """A missing or unknown word is `unknown`, which is not over."""
+    place, submission = ended(kaggle_environment)
+    kaggle_environment.knobs.status_word = word
+    [status] = place.status([submission])
+    assert status.state is State.UNKNOWN
+    assert status.message
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [("ERROR", State.FAILED), ("CANCEL_ACKNOWLEDGED", State.CANCELLED)],
+)
+def test_ending(kaggle_environment: KaggleServer, word: str, state: State) -> None:
+    """How a session was ended is its state, with the service's sentence."""
+    kaggle_environment.knobs.ending = Ending(0.0, word)
+    place, submission = ended(kaggle_environment, "import time\ntime.sleep(60)\n")
+    [status] = place.status([submission])
+    assert status.state is state
+    assert "more memory than is available" in status.message
+
+
+def test_hold(kaggle_environment: KaggleServer) -> None:
+    """A session in the queue is queued and has no output."""
+    kaggle_environment.knobs.hold = True
+    place = backend()
+    submission = place.submit(intent())
+    assert place.status([submission])[0].state is State.QUEUED
+    assert list(place.list_outputs(submission)) == []
+
+
+@pytest.mark.parametrize(("status", "cause"), [(401, "KAGGLE_API_TOKEN"), (403, "alice"), (404, "deleted")])
+def test_denied(kaggle_environment: KaggleServer, status: int, cause: str) -> None:
+    """401, 403 and 404 are denials, each with its likely cause."""
+    place, submission = ended(kaggle_environment)
+    kaggle_environment.knobs.faults = [Fault("GetKernelSessionStatus", status=status, message="no")]
+    with pytest.raises(DeniedError) as caught:
+        place.status([submission])
+    assert cause in caught.value.hint
+
+
+@pytest.mark.parametrize("retry_after", ["7", "", "nonsense"])
+def test_too_many_requests(kaggle_environment: KaggleServer, retry_after: str) -> None:
+    """A 429 says how long to wait when the service does."""
+    place, submission = ended(kaggle_environment)
+    fault = Fault("GetKernelSessionStatus", status=429, retry_after=retry_after, shape="html")
+    kaggle_environment.knobs.faults = [fault]
+    with pytest.raises(InfrastructureError) as caught:
+        place.status([submission])
+    assert caught.value.retry_after_s == (7.0 if retry_after == "7" else 0.0)
+
+
+# --- the live log -----------------------------------------------------------------------------------------
+
+
+def test_the_live_log_ends_when_the_run_ends(kaggle_environment: KaggleServer) -> None:
+    """It comes while the program runs, and its end is the run's end."""
+    place = backend()
+    submission = place.submit(
+        intent("import time\nprint('one', flush=True)\ntime.sleep(1.5)\nprint('two')\n")
+    )
+    blocks = list(place.follow_log(submission))
+    assert b"" in blocks
+    assert data_of(blocks).startswith("one\ntwo\n")
+    assert kaggle_environment.sessions[0].wait() == "COMPLETE"
+    assert kaggle_environment.calls("stream")[0].query == "versionLabel=v1"
+
+
+def test_stream_cuts(kaggle_environment: KaggleServer) -> None:
+    """A cut connection is told, and the next one begins with the very same bytes."""
+    kaggle_environment.knobs.stream_cuts = [3]
+    place = backend()
+    submission = place.submit(intent("import time\nfor n in range(9): print(n, flush=True)\ntime.sleep(1)\n"))
+    seen: list[bytes] = []
+    with pytest.raises(InfrastructureError, match=r"broke off|cut off"):
+        for block in place.follow_log(submission):
+            seen.append(block)
+    whole = b"".join(place.follow_log(submission))
+    assert seen
+    assert whole.startswith(b"".join(seen))
+
+
+@pytest.mark.parametrize("noise", [True, False])
+@pytest.mark.parametrize("charset", [True, False])
+def test_stream_charset(kaggle_environment: KaggleServer, charset: bool, noise: bool) -> None:
+    """Text is right whether the charset is declared or not, whatever stands between the records."""
+    kaggle_environment.knobs.stream_charset = charset
+    kaggle_environment.knobs.stream_noise = noise
+    place = backend()
+    submission = place.submit(intent("import time\nprint('wörld <&>', flush=True)\ntime.sleep(1)\n"))
+    assert data_of(list(place.follow_log(submission))).startswith("wörld <&>\n")
+
+
+def test_the_stored_log_has_the_live_logs_bytes(kaggle_environment: KaggleServer) -> None:
+    """Whoever comes back after the end can skip by position."""
+    place = backend()
+    submission = place.submit(intent("import time\nprint('hällo', flush=True)\ntime.sleep(0.5)\n"))
+    live = b"".join(place.follow_log(submission))
+    kaggle_environment.sessions[0].wait()
+    assert b"".join(place.follow_log(submission)) == live
+
+
+def test_no_stream(kaggle_environment: KaggleServer) -> None:
+    """A service without the live log denies it at once."""
+    kaggle_environment.knobs.stream = False
+    place, submission = ended(kaggle_environment)
+    with pytest.raises(DeniedError):
+        list(place.follow_log(submission))
+
+
+# --- the log ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["array", "lines", "text", "cut array"])
+def test_log_form(kaggle_environment: KaggleServer, form: LogForm, tmp_path: Path) -> None:
+    """The stored log is kept as it came, and ferry reads each form."""
+    kaggle_environment.knobs.log_form = form
+    place, submission = ended(kaggle_environment, "print('a'); print('wörld <&>')\n")
+    place.fetch_log(submission, tmp_path / "log.raw")
+    assert "wörld <&>" in [line.text for line in LogReader(tmp_path / "log.raw").lines()]
+
+
+def test_log_empty(kaggle_environment: KaggleServer, tmp_path: Path) -> None:
+    """A log that is empty is empty, not an error: it may come later."""
+    kaggle_environment.knobs.log_empty = True
+    place, submission = ended(kaggle_environment)
+    place.fetch_log(submission, tmp_path / "log.raw")
+    assert (tmp_path / "log.raw").read_bytes() == b""
+
+
+@pytest.mark.parametrize("trouble", ["cut", "reset"])
+def test_a_log_that_comes_cut_is_not_kept(
+    kaggle_environment: KaggleServer, tmp_path: Path, trouble: str
+) -> None:
+    """Half an answer leaves nothing behind."""
+    place, submission = ended(kaggle_environment)
+    kaggle_environment.knobs.faults = [Fault("ListKernelSessionOutput", trouble)]  # type: ignore[arg-type]
+    with pytest.raises(InfrastructureError):
+        place.fetch_log(submission, tmp_path / "log.raw")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the outputs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("knob", ["page_limit", "page_repeats"])
+def test_pages(kaggle_environment: KaggleServer, knob: str) -> None:
+    """Every page is read to the end, also when each comes twice."""
+    kaggle_environment.knobs.page_limit = 2
+    kaggle_environment.knobs.page_repeats = knob == "page_repeats"
+    place, submission = ended(kaggle_environment, FIVE)
+    names = {file.name: file for file in place.list_outputs(submission)}
+    assert sorted(names) == [f"{n}.txt" for n in range(5)]
+    assert [b"".join(place.fetch_output(submission, names[f"{n}.txt"])) for n in range(5)] == [
+        str(n).encode() for n in range(5)
+    ]
+
+
+def test_token_repeats(kaggle_environment: KaggleServer) -> None:
+    """Pages without an end have one here."""
+    kaggle_environment.knobs.page_limit = 2
+    kaggle_environment.knobs.token_repeats = True
+    place, submission = ended(kaggle_environment, FIVE)
+    assert len(list(place.list_outputs(submission))) <= 6
+
+
+@pytest.mark.parametrize("status", [403, 404, 200])
+def test_link_life(kaggle_environment: KaggleServer, status: int) -> None:
+    """The page behind an expired link is never taken for the file, whatever its status."""
+    kaggle_environment.knobs.dead_link_status = status
+    place, submission = ended(kaggle_environment)
+    [file] = place.list_outputs(submission)
+    kaggle_environment.knobs.link_life_s = 0
+    with pytest.raises(InfrastructureError, match=r"result\.txt"):
+        list(place.fetch_output(submission, file))
+
+
+def test_a_web_page_that_is_the_file_comes(kaggle_environment: KaggleServer) -> None:
+    """A kernel's own page is a file like others."""
+    place, submission = ended(kaggle_environment, "open('page.html', 'w').write('<html>mine</html>')\n")
+    [file] = place.list_outputs(submission)
+    assert b"".join(place.fetch_output(submission, file)) == b"<html>mine</html>"
+
+
+def test_short_by(kaggle_environment: KaggleServer) -> None:
+    """A file that ends early is not whole."""
+    place, submission = ended(kaggle_environment)
+    kaggle_environment.knobs.short_by = 1
+    [file] = place.list_outputs(submission)
+    with pytest.raises(InfrastructureError, match=r"result\.txt"):
+        list(place.fetch_output(submission, file))
+
+
+def test_downloads_carry_no_credential(kaggle_environment: KaggleServer) -> None:
+    """A signed link has its own right: whoever it leads to gets no credential of ours."""
+    Path("~/.netrc").expanduser().write_text("machine 127.0.0.1 login alice password secret\n")
+    place, submission = ended(kaggle_environment)
+    [file] = place.list_outputs(submission)
+    list(place.fetch_output(submission, file))
+    assert [request.auth for request in kaggle_environment.calls("download")] == ["none"]
+
+
+# --- the end ----------------------------------------------------------------------------------------------
+
+
+def test_stop_deletes(kaggle_environment: KaggleServer) -> None:
+    """Stopping deletes the kernel, and with it the session."""
+    place = backend()
+    submission = place.submit(intent("import time\ntime.sleep(60)\n"))
+    place.stop(submission)
+    assert kaggle_environment.sessions[0].wait() == "CANCEL_ACKNOWLEDGED"
+    assert place.active() == []
+    with pytest.raises(DeniedError):
+        place.status([submission])
+
+
+def test_a_deletion_that_is_refused_is_told(kaggle_environment: KaggleServer) -> None:
+    """What the service says inside a success counts."""
+    place, submission = ended(kaggle_environment)
+    kaggle_environment.knobs.faults = [Fault("DeleteKernel", status=400, message="it is protected")]
+    with pytest.raises(RefusedThereError, match="it is protected"):
+        place.stop(submission)
+
+
+@pytest.mark.parametrize("without_used", [False, True])
+def test_quota_without_used(kaggle_environment: KaggleServer, without_used: bool) -> None:
+    """The week's hours are read, and a quota that does not say what was used counts as unused."""
+    kaggle_environment.knobs.gpu_used_s = 0 if without_used else 7200
+    kaggle_environment.knobs.quota_without_used = without_used
+    gpu, tpu = backend().quota()
+    assert (gpu.resource, tpu.resource) == ("GPU", "TPU")
+    assert gpu.total_s == 108_000
+    assert gpu.left_s == (108_000 if without_used else 100_800)
+    assert gpu.refreshes_at
