@@ -28,20 +28,28 @@ def examine(places: Sequence[str]) -> Iterator[tuple[str, Finding]]:
 
 
 def _versions() -> Finding:
-    here = f"gpuferry {version('gpuferry')}, Python {platform.python_version()}"
-    wrong = []
-    for line in requires("gpuferry") or ():
-        if found := _NEED.match(line):
-            name, least = found.groups()
-            try:
-                has = version(name)
-            except PackageNotFoundError:
-                has = ""
-            if _numbers(has) < _numbers(least):
-                wrong.append(f"{name} {has or 'absent'}, {least} needed")
+    python = f"Python {platform.python_version()}"
+    try:
+        here, needs = f"gpuferry {version('gpuferry')}, {python}", requires("gpuferry") or []
+    except PackageNotFoundError:
+        return Finding("versions", f"gpuferry from its sources, not installed, {python}")
+    wrong = [found for line in needs if (found := _unfit(line))]
     if wrong:
         return Finding("versions", f"{here}; {'; '.join(wrong)}", "pip install --upgrade gpuferry")
     return Finding("versions", here)
+
+
+def _unfit(need: str) -> str:
+    """Say what is wrong with the package that a line such as `click>=8.2` needs; empty when it is there."""
+    found = _NEED.match(need)
+    if found is None:
+        return ""
+    name, least = found.groups()
+    try:
+        has = version(name)
+    except PackageNotFoundError:
+        return f"{name} is not installed"
+    return "" if _numbers(has) >= _numbers(least) else f"{name} {has}, {least} is needed"
 
 
 def _numbers(text: str) -> list[int]:

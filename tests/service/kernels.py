@@ -28,7 +28,13 @@ def intent(source: str = HELLO, number: int = 1, **terms: Any) -> Intent:
 
 
 def _notebook(source: str) -> dict[str, object]:
-    cell = {"cell_type": "code", "id": "a", "execution_count": None, "metadata": {}, "outputs": []}
+    cell: dict[str, object] = {
+        "cell_type": "code",
+        "id": "a",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": [],
+    }
     about = {"kernelspec": NOTEBOOK_KERNEL}
     return {"cells": [{**cell, "source": source}], "metadata": about, "nbformat": 4, "nbformat_minor": 5}
 
