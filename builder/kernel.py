@@ -36,6 +36,7 @@ def make_order(spec: RunSpec, bundle: Bundle) -> Order:
         timeout_s=spec.timeout_s,
         case_timeout_s=spec.case_timeout_s,
         profile=spec.profile,
+        target_ci=spec.target_ci,
     )
     return Order(terms, spec.cases)
 

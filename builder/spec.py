@@ -19,7 +19,8 @@ class RunSpec:
     `model_path` and `harness_path` are empty for gpuferry's own; `accelerator` is what was asked for, empty
     for whatever the machine has; `form` is `notebook` or `script`; `device_packages` are import names that
     the user says are installed where the kernel runs; `internet`: the kernel may reach it. Times are in
-    seconds, 0 is no limit.
+    seconds, 0 is no limit. `target_ci` is the half-width of the speed-up's interval to sample for under
+    `strict`, as a share; 0 is a fixed number.
     """
 
     suite: str
@@ -42,6 +43,7 @@ class RunSpec:
     form: str = "notebook"
     device_packages: tuple[str, ...] = ()
     internet: bool = False
+    target_ci: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def plan(selection: Selection) -> tuple[Case, ...]:
         raise UsageError(f"there is no suite {selection.suite!r}", f"suites: {', '.join(SUITES)}")
     counts = _counts(suite, selection)
     harness_args = _harness_args(selection.harness_args)
-    protocol = selection.protocol if counts == OFFICIAL_COUNTS else "short"
+    short = selection.protocol == "official" and counts != OFFICIAL_COUNTS
+    protocol = "short" if short else selection.protocol
     asked = _levers(selection.levers)
     if unknown := [] if selection.own_model else sorted(set(asked) - set(levers())):
         raise UsageError(f"there is no lever {unknown[0]!r}", f"levers: {', '.join(levers())}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import typing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,10 +28,28 @@ class Hello:
 
 @dataclass(frozen=True)
 class Load:
-    """To both: import the contract; to the worker: import the candidate, module `model`. Answer: Done."""
+    """To both: import the contract. Answer: Done."""
 
     own_harness: bool
-    model: str = ""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """To the worker: time the case's baseline while there is no candidate in the process. Answer: Timed.
+
+    `seed` is for the inputs of protocol `strict`; the contest's has one input.
+    """
+
+    case: Case
+    weight_seed: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Enter:
+    """To the worker: import the candidate, module `model`. Answer: Done."""
+
+    model: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +84,51 @@ class Rest:
 
 @dataclass(frozen=True)
 class Time:
-    """To the worker: time baseline and candidate by the contract's protocol. Answer: Timed."""
+    """To the worker: time baseline and candidate by the contract's protocol. Answer: Timed.
+
+    `again`: then the baseline once more, as if it were a candidate.
+    """
+
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Warm:
+    """To the worker: make ready for blocks of these sides, calling each so often. Answer: Warmed."""
+
+    sides: tuple[str, ...]
+    calls: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """To the worker: time `turns` turns of the sides. The call at position p has the input of `seed` + p.
+
+    `order_seed` gives the order of the sides in every turn. Answer: Blocked.
+    """
+
+    number: int
+    seed: int
+    order_seed: int
+    turns: int
+    sides: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Show:
+    """To the worker: hand over the last block's output at a position, like Forward. Answer: Output."""
+
+    position: int
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sprint:
+    """To the worker: so many calls of one side back to back, on inputs from `seed` on. Answer: Sprinted."""
+
+    side: str
+    calls: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -156,6 +219,38 @@ class Looked:
 
 
 @dataclass(frozen=True)
+class Warmed:
+    """How many turns' outputs there is memory for, and about how long a turn takes."""
+
+    room: int
+    turn_ns: int
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A block's samples, and how long it took by the worker's clock.
+
+    `late` counts by side the calls for which the device may have waited for the host. `shared` outputs had
+    memory in common with another or with an input; `changed` ones were not at the block's end what they were
+    right after their call.
+    """
+
+    samples: tuple[Samples, ...]
+    wall_ns: int
+    late: dict[str, int]
+    shared: int
+    changed: int
+    facts: Facts = field(default_factory=Facts)
+
+
+@dataclass(frozen=True)
+class Sprinted:
+    """How long the calls took by the worker's timer."""
+
+    span_ns: int
+
+
+@dataclass(frozen=True)
 class Problem:
     """The request failed and the child lives; `kind` is the exception's class or a word for what is wrong."""
 
@@ -164,30 +259,12 @@ class Problem:
     error: str
 
 
-Message = (
-    Hello
-    | Load
-    | Build
-    | Forward
-    | Check
-    | Rest
-    | Time
-    | Look
-    | Ready
-    | Done
-    | Output
-    | Figures
-    | Timed
-    | Looked
-    | Problem
+Request = (
+    Hello | Load | Alone | Enter | Build | Forward | Check | Rest | Time | Look | Warm | Block | Show | Sprint
 )
-_KINDS: dict[str, type[Any]] = {
-    cls.__name__: cls
-    for cls in (
-        *(Hello, Load, Build, Forward, Check, Rest, Time, Look),
-        *(Ready, Done, Output, Figures, Timed, Looked, Problem),
-    )
-}
+Reply = Ready | Done | Output | Figures | Timed | Looked | Warmed | Blocked | Sprinted | Problem
+Message = Request | Reply
+_KINDS: dict[str, type[Any]] = {cls.__name__: cls for cls in typing.get_args(Message)}
 
 
 class BrokenMessageError(ValueError):

@@ -11,6 +11,8 @@ from harness.shapes import Case
 _CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
+Setting = tuple[str, tuple[tuple[str, str], ...]]
+
 
 def for_judge(outer: Mapping[str, str], card: Card, scratch: Path) -> dict[str, str]:
     """Return the environment of a process on `card`: no levers, one card in sight, caches of its own.
@@ -36,3 +38,8 @@ def thread_flags(card: Card) -> dict[str, str]:
     """Return what a row says of the card's threads, and of its cores when neighbours have the others."""
     threads = {"threads": str(card.threads), "wait_policy": "passive"} if card.threads else {}
     return {**threads, **({"cores": " ".join(map(str, card.cores))} if card.cores else {})}
+
+
+def setting_of(case: Case) -> Setting:
+    """Return what a worker's environment depends on: cases with the same setting can share a worker."""
+    return case.route, tuple(sorted(case.levers.items()))

@@ -79,19 +79,35 @@ class Started:
 
 @dataclass(frozen=True)
 class Samples:
-    """Times of one side (`baseline` or `candidate`) in one round, from sample `start` on, packed."""
+    """Times of one side in one round, from sample `start` on, packed.
+
+    Sides are `baseline` and `candidate`; `against`, another candidate; `baseline_before`, timed before the
+    candidate was imported; `baseline_again`, the baseline once more as if it were a candidate.
+    Under `strict` a round is a block, `positions` are the samples' places in it, packed alike, and samples of
+    the same number are of the same turn: pairs.
+    """
 
     case_id: str
     side: str
     round: int
     start: int
     ns: str
+    positions: str = ""
 
     @property
     def values(self) -> tuple[int, ...]:
         """The times in nanoseconds. Raises DamagedEventError when they do not unpack."""
+        return self._unpacked(self.ns)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The samples' places in their block; none where there is no block. Raises DamagedEventError."""
+        return self._unpacked(self.positions) if self.positions else ()
+
+    @staticmethod
+    def _unpacked(text: str) -> tuple[int, ...]:
         try:
-            return unpack_ns(self.ns)
+            return unpack_ns(text)
         except ValueError as problem:
             raise DamagedEventError(f"samples do not unpack: {problem}") from problem
 

@@ -39,6 +39,10 @@ class Limits:
         """Whether the run should have ended so many seconds ago."""
         return time.monotonic() >= self._end + seconds
 
+    def left(self) -> float:
+        """Return the seconds until no further work may begin."""
+        return self._end - time.monotonic()
+
     def elapsed(self) -> float:
         """Return the seconds since the run began."""
         return time.monotonic() - self._begin
@@ -51,6 +55,11 @@ class Watch:
         self._limits = limits
         self._seconds = seconds
         self._begin = time.monotonic()
+
+    def left(self) -> float:
+        """Return the seconds until the case's own limit or the run's, whichever comes first."""
+        own = self._begin + self._seconds - time.monotonic() if self._seconds else math.inf
+        return min(own, self._limits.left())
 
     def check(self) -> None:
         """Raise `not_run` when the run must end, `timeout` when the case has had its time."""

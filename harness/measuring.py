@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -11,11 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harness import observing, what_ran
+from harness import observing, official, strict, switches, what_ran
 from harness.candidate import load_candidate, load_contract
 from harness.channel import (
+    Alone,
+    Block,
     Build,
     Done,
+    Enter,
     Facts,
     Forward,
     Hello,
@@ -25,12 +29,15 @@ from harness.channel import (
     Message,
     Output,
     Ready,
+    Show,
+    Sprint,
     Time,
     Timed,
+    Warm,
 )
 from harness.drawing import Drawn, describe, draw, free_memory, take_device
-from harness.events import SAMPLES_PER_EVENT, Samples, pack_ns
-from harness.timing import SEED_OFFSET
+from harness.stopwatch import Watch, watch_of
+from harness.strict import Side, Strict
 
 NOTE_CHARACTERS = 1000
 
@@ -42,6 +49,8 @@ class Built:
     drawn: Drawn
     candidate: nn.Module
     precision: str  # the state of the global flags before there was a candidate
+    switches: switches.State  # the same, of all switches
+    strict: Strict | None = None
 
 
 class Desk:
@@ -53,6 +62,8 @@ class Desk:
         self._loaded: Any = None
         self._built: Built | None = None
         self._facts = Facts()
+        self._watch: Watch | None = None
+        self._before: switches.State | None = None  # there was a candidate
 
     def answer(self, request: Message) -> Message:
         """Do what is asked and say what came of it."""
@@ -61,18 +72,39 @@ class Desk:
                 return Ready(describe(self._device))
             case Load():
                 self._contract = load_contract(request.own_harness)
+            case Alone():
+                return self._alone(request)
+            case Enter():
                 self._loaded = load_candidate(request.model)
             case Build():
                 self._build(request)
             case Forward():
                 return self._forward(request)
             case Time():
-                return self._time()
+                return self._time(request)
             case Look():
                 return self._look(request)
+            case Warm() | Block() | Show() | Sprint():
+                return self._strict(request)
             case _:
                 raise TypeError(f"the worker has no answer to {type(request).__name__}")
         return Done()
+
+    # --- before there is a candidate -----------------------------------------------------------------------
+
+    def _alone(self, request: Alone) -> Timed:
+        assert self._contract is not None
+        drawn = draw(self._contract, request.case, request.weight_seed, self._device)
+        drawn.placed(drawn.baseline)
+        self._before = switches.read()
+        if request.case.protocol == "strict":
+            self._watch = watch_of(self._device)
+            samples = strict.alone(drawn, Side(drawn.baseline, self._before), self._watch, request.seed)
+        else:
+            samples = official.alone(drawn)
+        del drawn
+        free_memory(self._device)
+        return Timed(samples, Facts())
 
     # --- building -----------------------------------------------------------------------------------------
 
@@ -84,12 +116,12 @@ class Desk:
         gc.collect()
         free_memory(self._device)
         drawn = draw(self._contract, request.case, request.weight_seed, self._device)
-        precision = observing.precision_state()
+        precision, state = observing.precision_state(), switches.read()
         candidate = self._loaded.model_class(drawn.config)
         strict = not drawn.settings.non_strict_weight_copy
         self._loaded.copy_model_weights(drawn.baseline, candidate, strict=strict)
         drawn.placed(drawn.baseline)
-        self._built = Built(drawn, drawn.placed(candidate), precision)
+        self._built = Built(drawn, drawn.placed(candidate), precision, self._before or state)
         observing.reset_peak_memory(self._device)
 
     # --- the gate's half ----------------------------------------------------------------------------------
@@ -132,22 +164,41 @@ class Desk:
 
     # --- timing -------------------------------------------------------------------------------------------
 
-    def _time(self) -> Timed:
+    def _time(self, request: Time) -> Timed:
         built = self._built
         assert built is not None
-        drawn, contract = built.drawn, built.drawn.contract
-        counts = drawn.case.counts.shortened(drawn.case.shape)
-        inputs = drawn.inputs(drawn.seed + SEED_OFFSET)
-        sides = [("baseline", drawn.baseline), ("candidate", built.candidate)]
-        for _, model in sides:
-            contract.warmup_model(model, *inputs, counts.warmup, self._device)
-        samples: list[Samples] = []
-        for number in range(counts.rounds):
-            for side, model in sides if number % 2 == 0 else reversed(sides):
-                taken = contract.benchmark_once(model, *inputs, counts.repeats, self._device)
-                samples += packed(drawn.case.id, side, number, taken)
+        inputs = official.timing_inputs(built.drawn)
+        samples = official.in_turns(built.drawn, built.candidate, inputs)
+        if request.again:
+            samples += official.again(built.drawn, inputs)
         self._look_after_timing(built, *inputs)
-        return Timed(tuple(samples), self._facts)
+        return Timed(samples, self._facts)
+
+    def _strict(self, request: Warm | Block | Show | Sprint) -> Message:
+        built = self._built
+        assert built is not None
+        if isinstance(request, Warm):
+            self._watch = self._watch or watch_of(self._device)
+            built.strict = Strict(built.drawn, self._sides(built, request.sides), self._watch)
+            return built.strict.warm(request.calls)
+        assert built.strict is not None
+        if isinstance(request, Sprint):
+            return built.strict.sprint(request)
+        if isinstance(request, Show):
+            output = built.strict.output(request.position)
+            path = observing.hand_over(output, request.folders)
+            return Output(path, observing.dtype_name(output), self._facts)
+        blocked = built.strict.block(request)
+        self._ask_candidate(built)
+        return replace(blocked, facts=self._facts)
+
+    def _sides(self, built: Built, names: Sequence[str]) -> dict[str, Side]:
+        """Return the sides by name; a candidate's switches are as it has left them until now."""
+        candidate, baseline = built.candidate, built.drawn.baseline
+        return {
+            name: Side(candidate, switches.read()) if name == "candidate" else Side(baseline, built.switches)
+            for name in names
+        }
 
     def _look_after_timing(self, built: Built, x: Tensor, mask: Tensor) -> None:
         """Find out what would disturb the timing if it came first; too little memory is no failure."""
@@ -170,7 +221,7 @@ class Desk:
         built = self._built
         assert built is not None
         drawn = built.drawn
-        x, mask = drawn.inputs(drawn.seed + SEED_OFFSET)
+        x, mask = official.timing_inputs(drawn)
         sides = [
             what_ran.Side(name, model, request.call_ms[name])
             for name, model in (("baseline", drawn.baseline), ("candidate", built.candidate))
@@ -183,12 +234,3 @@ class Desk:
 def chunk_difference(model: Any, x: Tensor, mask: Tensor) -> float:
     """Return the model's own figure for how far its chunked output is from the unchunked one."""
     return float(model.chunk_difference(x, mask))
-
-
-def packed(case_id: str, side: str, number: int, samples_ms: list[float]) -> list[Samples]:
-    """Return one round's times of one side as events of at most SAMPLES_PER_EVENT whole nanoseconds."""
-    ns = [round(ms * 1e6) for ms in samples_ms]
-    return [
-        Samples(case_id, side, number, start, pack_ns(ns[start : start + SAMPLES_PER_EVENT]))
-        for start in range(0, len(ns), SAMPLES_PER_EVENT)
-    ]

@@ -26,6 +26,8 @@ class Terms:
     `asked_count` is how many such cards must have come, whatever `devices` leaves idle, and
     `asked_capability` is theirs, as `7.5`; 0 and empty are no rule. `model` is the module to import the
     candidate from. Times are in seconds; 0 is no limit. `profile` asks for each case's top kernels.
+    `target_ci` is the half-width of the speed-up's interval that `strict` samples for, as a share; 0 is a
+    fixed number.
     """
 
     bundle_sha256: str
@@ -42,6 +44,7 @@ class Terms:
     asked_count: int = 0
     asked_capability: str = ""
     profile: bool = False
+    target_ci: float = 0.0
 
 
 @dataclass(frozen=True)

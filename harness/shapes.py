@@ -20,6 +20,10 @@ from typing import NoReturn
 # These routes choose among the others; any other route was asked for by its own name and must run as asked.
 CHOOSING_ROUTES = frozenset({"auto", "safe", "fast", "fp16"})
 
+# Under these a case is the only one that its worker serves; `short` is `official` with other counts.
+FRESH_WORKER = frozenset({"official", "strict"})
+PROTOCOLS = ("official", "strict")
+
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,9 +11,11 @@ from pathlib import Path
 
 from harness.cards import Card
 from harness.channel import (
+    Alone,
     Build,
     Check,
     Done,
+    Enter,
     Facts,
     Figures,
     Forward,
@@ -25,20 +28,19 @@ from harness.channel import (
     Timed,
 )
 from harness.chatter import Relay
-from harness.environment import for_judge, for_worker, thread_flags
+from harness.environment import Setting, for_judge, for_worker, setting_of, thread_flags
 from harness.events import CaseDone, Device, Profile, Samples, Terms
-from harness.exchange import Exchange, NotHandedOverError
+from harness.exchange import Exchange
 from harness.hardware import as_seen
 from harness.isolation import Identity, isolate
 from harness.limits import CaseFailureError, Limits, Watch
 from harness.process import ROOT, Child
-from harness.shapes import CHOOSING_ROUTES, Case, Settings, parse_settings
+from harness.shapes import CHOOSING_ROUTES, FRESH_WORKER, Case, Settings, parse_settings
+from harness.sitting import SEED_BITS, Sitting, taken
 from harness.telemetry import Monitor
 from harness.trials import gate_of
 
 WEIGHT_SEED_STEP = 1000
-
-Setting = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class Station:
@@ -57,6 +59,7 @@ class Station:
         self._setting: Setting | None = None  # what the worker was started for
         self._used = False  # whether the worker has served a case
         self._unloadable: dict[Setting, CaseFailureError] = {}
+        self._before: tuple[Samples, ...] = ()  # of the worker's only case, before there was a candidate
         self._done = CaseDone("", card.index, "unknown")
         self._exchange = Exchange(scratch)
         self._isolation: Identity | str = ""  # the worker's user, or why it has none of its own
@@ -75,8 +78,11 @@ class Station:
         self.card = replace(self.card, memory_bytes=self.card.memory_bytes or seen.memory_mib * 2**20)
         return seen
 
-    def carry(self, case: Case) -> tuple[tuple[Samples | Profile, ...], CaseDone]:
-        """Take one case through its life and return how it ended; only a passed case has samples."""
+    def carry(self, case: Case, again: bool = False) -> tuple[tuple[Samples | Profile, ...], CaseDone]:
+        """Take one case through its life and return how it ended; only a passed case has samples.
+
+        `again`: compare the baseline with itself, too.
+        """
         self._monitor.begin()
         self._done = CaseDone(case.id, self.card.index, "error", flags=self._first_flags(case))
         samples: tuple[Samples, ...] = ()
@@ -87,7 +93,7 @@ class Station:
             self._gather(case, watch)
             self._gate(case, watch)
             with self._monitor.timing():
-                timed = self._time(case, watch)
+                timed = self._time(case, watch, again)
             samples = timed.samples
             self._done = replace(
                 self._done, status="passed", samples=sum(len(part.values) for part in samples)
@@ -114,7 +120,7 @@ class Station:
         if self._done.error_kind.startswith("judge:"):
             self._end_judge()
         # On a GPU what has looked at the kernels stays in the process and slows every launch down.
-        fresh = case.protocol == "official" or self.card.is_gpu
+        fresh = case.protocol in FRESH_WORKER or self.card.is_gpu
         if fresh or self._done.status not in ("passed", "infeasible"):
             self._end_worker()
 
@@ -142,10 +148,15 @@ class Station:
         if setting in self._unloadable:
             raise self._unloadable[setting]
         judge, worker = self._hire_judge(), self._hire_worker(case)
-        self._used = True
+        is_new, self._used = not self._used, True
         judge.welcome(Load(self._terms.own_harness), watch)
+        worker.welcome(Load(self._terms.own_harness), watch)
+        if is_new and case.protocol in FRESH_WORKER:
+            alone = Alone(case, parse_settings(case.harness_args).seed, secrets.randbits(SEED_BITS))
+            self._before = worker.ask(alone, Timed, watch).samples
         try:
-            worker.welcome(Load(self._terms.own_harness, self._terms.model), watch)
+            if is_new:
+                worker.ask(Enter(self._terms.model), Done, watch)
         except CaseFailureError as failure:
             if worker.alive:  # it could say what is wrong: a second try would say the same
                 self._unloadable[setting] = failure
@@ -164,7 +175,7 @@ class Station:
                 output = self._worker.ask(Forward(seed, self._exchange.folders), Output, watch)
                 self._learn(output.facts)
                 self._check_route(case)
-                path = self._taken(output)
+                path = taken(self._exchange, output)
                 figures.append(self._judge.ask(Check(seed, path, output.dtype), Figures, watch))
                 input_seeds.append(seed)
         self._judge.ask(Rest(), Done, watch)
@@ -177,18 +188,16 @@ class Station:
             words = f"{gate.failed_elements} of {gate.total_elements} elements are outside the tolerances"
             raise CaseFailureError("failed_gate", "gate", words)
 
-    def _taken(self, output: Output) -> str:
-        try:
-            return self._exchange.take(output.path)
-        except NotHandedOverError as problem:
-            raise CaseFailureError("disqualified", "forged_output", str(problem)) from problem
-
-    def _time(self, case: Case, watch: Watch) -> Timed:
-        assert self._worker
-        timed = self._worker.ask(Time(), Timed, watch)
-        self._learn(timed.facts)
+    def _time(self, case: Case, watch: Watch, again: bool) -> Timed:
+        assert self._worker and self._judge
+        if case.protocol == "strict":
+            sitting = Sitting(case, self._terms, self._worker, self._judge, watch, self._exchange, again)
+            timed = sitting.carry_out(self._learn)
+        else:
+            timed = self._worker.ask(Time(again), Timed, watch)
+            self._learn(timed.facts)
         self._check_route(case)
-        return timed
+        return replace(timed, samples=(*self._before, *timed.samples))
 
     def _look(self, timed: Timed, watch: Watch) -> tuple[Profile, ...]:
         """Let the worker see what really ran. The case is timed: nothing that fails here can cost it."""
@@ -239,11 +248,11 @@ class Station:
 
     def _hire_worker(self, case: Case) -> Child:
         """Return the worker that is there if it may serve the case, else a new one."""
-        if self._setting != setting_of(case) or (self._used and case.protocol == "official"):
+        if self._setting != setting_of(case) or (self._used and case.protocol in FRESH_WORKER):
             self._end_worker()
         if self._worker is None:
             self._worker = self._hire("worker", self._environment_of_worker(case), self._isolated())
-            self._setting, self._used = setting_of(case), False
+            self._setting, self._used, self._before = setting_of(case), False, ()
         return self._worker
 
     def _environment_of_worker(self, case: Case) -> dict[str, str]:
@@ -281,8 +290,3 @@ class Station:
             self._worker.end()
         self._worker = self._setting = None
         self._exchange.clear()
-
-
-def setting_of(case: Case) -> Setting:
-    """Return what a worker's environment depends on: cases with the same setting can share a worker."""
-    return case.route, tuple(sorted(case.levers.items()))

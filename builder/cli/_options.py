@@ -14,7 +14,7 @@ from builder.accelerators import choose_backend, default_accelerator
 from builder.config import Kind
 from builder.errors import UsageError
 from builder.spec import RunSpec, Selection, plan
-from harness.shapes import Case, parse_duration
+from harness.shapes import PROTOCOLS, Case, parse_duration
 
 
 class Duration(click.ParamType[float]):
@@ -28,6 +28,23 @@ class Duration(click.ParamType[float]):
             return parse_duration(str(value))
         except ValueError as problem:
             self.fail(str(problem), param, ctx)
+
+
+class Share(click.ParamType[float]):
+    """`1%` or 0.01: more than nothing and less than all; 0 is none."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the share."""
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share < 1:
+            self.fail(f"{text!r} is no share: write 1% or 0.01", param, ctx)
+        return share
 
 
 class ConfiguredCommand(click.Command):
@@ -75,6 +92,7 @@ def _configurable() -> dict[str, Kind]:
 
 
 DURATION = Duration()
+SHARE = Share()
 PATH = click.Path(path_type=Path)
 
 option = click.option
@@ -84,10 +102,11 @@ _OPTIONS = (
     option("--route", "routes", multiple=True, help="A way to run the model; may be given several times."),
     option("--levers", multiple=True, metavar="K=V", help="An environment variable LEVER_K for every case."),
     option("--dtype", help="float32, float16 or bfloat16.  [default: float32]"),
-    option("--protocol", type=click.Choice(["official"]), default="official", help="How times are taken."),
+    option("--protocol", type=click.Choice(PROTOCOLS), default="official", help="How times are taken."),
     option("--warmup", type=click.IntRange(min=0), help="Untimed calls a side."),
     option("--repeats", type=click.IntRange(min=1), help="Timed calls a round and side."),
     option("--rounds", type=click.IntRange(min=1), help="Rounds; the sides take turns in going first."),
+    option("--target-ci", type=SHARE, default="0", help="Under strict: sample to this half-width, as 1%."),
     option("--seeds", type=click.IntRange(min=1), default=1, help="Weight seeds that the gate runs over."),
     option("--harness", type=PATH, help="Somebody's own harness, used byte for byte."),
     option("--harness-args", default="", help="Options of the contest's script, as one quoted string."),
@@ -156,6 +175,8 @@ def make_spec(
         harness_args,
         model is not None,
     )
+    if rest["target_ci"] and protocol != "strict":
+        raise UsageError("--target-ci is for protocol strict", "add --protocol strict")
     cases = plan(selection)
     _warn_of_unsent_levers(cases)
     return RunSpec(

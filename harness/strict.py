@@ -1,0 +1,216 @@
+"""The worker's half of protocol `strict`: what is called, on what, in which order, and what becomes of it.
+
+In a block the sides take turns call by call, in an order drawn anew for every turn. Each call has an input of
+its own, drawn from the block's seed and the call's position, in memory that other inputs have had before.
+Right after a candidate's call its output is copied on the same stream: what the call had not finished by then
+is not in the copy. The output itself is kept, too; at the block's end the two must be the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from harness import observing, switches
+from harness.channel import Block, Blocked, Sprint, Sprinted, Warmed
+from harness.drawing import Drawn
+from harness.events import Samples
+from harness.plain import pack_ns
+from harness.stopwatch import Watch, now_ns
+
+ALONE = "baseline_before"
+BASELINES = frozenset({"baseline", "baseline_again", ALONE})
+_ALONE_NS = 1_000_000_000  # about so long is the baseline timed before there is a candidate
+_MOST_ALONE = 100
+_SLOTS = 3  # of memory that inputs take in turns
+_SHARE_OF_MEMORY = 4  # a quarter of what is free may hold a block's inputs and outputs
+_ROOM_ON_CPU = 512 << 20
+_WARM_SEED = 1 << 49  # above every block's seed
+
+
+@dataclass
+class Side:
+    """One model, and the process-wide switches that it runs under."""
+
+    model: nn.Module
+    switches: switches.State
+
+
+@dataclass
+class Kept:
+    """What a candidate's call returned, and the copy that was taken right after it."""
+
+    output: Tensor
+    copy: Tensor
+
+
+class Strict:
+    """One case's strict timing. `sides` are by name: `baseline`, `candidate`, perhaps `against`."""
+
+    def __init__(self, drawn: Drawn, sides: Mapping[str, Side], watch: Watch) -> None:
+        self._drawn = drawn
+        self._sides = dict(sides)
+        self._watch = watch
+        self._slots: list[tuple[Tensor, Tensor]] = []
+        self._drawings = 0
+        self._kept: dict[int, Kept] = {}
+
+    # --- before the first block ---------------------------------------------------------------------------
+
+    def warm(self, calls: int) -> Warmed:
+        """Call every side until it is warm, and see how large a block may be and how long a turn takes."""
+        turn_ns = 0
+        for name in self._sides:
+            for number in range(max(1, calls)):
+                start = now_ns()
+                self._call(name, _WARM_SEED + number, lambda call: call())
+                self._watch.wait()
+            turn_ns += now_ns() - start  # of the last call, which is the warmest
+            self._call(name, _WARM_SEED, self._learned)
+        half = _room(self._drawn.device) // 2  # for inputs, and for outputs
+        if _SLOTS * self._output_bytes <= half:
+            self._slots = [self._drawn.inputs(_WARM_SEED) for _ in range(_SLOTS)]
+        kept = 2 * sum(name not in BASELINES for name in self._sides) or 1
+        return Warmed(max(1, half // (kept * self._output_bytes)), turn_ns)
+
+    def _learned(self, call: Callable[[], Tensor]) -> Tensor:
+        self._watch.learn(call)
+        return call()
+
+    @property
+    def _output_bytes(self) -> int:
+        shape = self._drawn.case.shape
+        return shape.tokens * shape.d_model * self._drawn.dtype.itemsize
+
+    # --- a block ------------------------------------------------------------------------------------------
+
+    def block(self, order: Block) -> Blocked:
+        """Time a block's calls; its outputs are kept until the next one."""
+        self._kept.clear()
+        turns = positions(order)
+        late: dict[str, int] = dict.fromkeys(order.sides, 0)
+        self._reserve(sum(name not in BASELINES for name in turns))
+        start = now_ns()
+        for position, name in enumerate(turns):
+            late[name] += self._timed(name, position, order.seed + position)
+        ns = self._watch.taken()
+        wall_ns = now_ns() - start
+        switches.put(self._sides[order.sides[-1]].switches)  # as if nobody had put them back in between
+        samples = tuple(
+            Samples(self._drawn.case.id, name, order.number, 0, *_packed(ns, turns, name))
+            for name in order.sides
+        )
+        shared, changed = self._disowned()
+        return Blocked(samples, wall_ns, late, shared, changed)
+
+    def _reserve(self, outputs: int) -> None:
+        """Have torch get the memory that the block will keep now: getting it stops the device."""
+        x, _ = self._drawn.inputs(_WARM_SEED)
+        held = [torch.empty_like(x) for _ in range(2 * outputs)]
+        del held
+
+    def _timed(self, name: str, position: int, seed: int) -> bool:
+        """Time one call. Return whether the device had to wait for the host."""
+        late = False
+
+        def timed(call: Callable[[], Tensor]) -> Tensor:
+            nonlocal late
+            output, late = self._watch.time(call)
+            if name not in BASELINES:
+                self._kept[position] = Kept(output, output.clone())
+            return output
+
+        self._call(name, seed, timed)
+        return late
+
+    def _call(self, name: str, seed: int, how: Callable[[Callable[[], Tensor]], Tensor]) -> None:
+        """Call a side on the input of a seed, under its own switches, and remember how it left them."""
+        side = self._sides[name]
+        switches.put(side.switches)
+        with self._watch.stream():
+            x, mask = self._input(seed)
+            with torch.inference_mode():
+                observing.checked(how(lambda: side.model(x, mask)), x)
+        if name not in BASELINES:
+            side.switches = switches.read()
+
+    def _input(self, seed: int) -> tuple[Tensor, Tensor]:
+        """Draw an input; where there is memory for it, into one of a few places that take turns."""
+        x, mask = self._drawn.inputs(seed)
+        if not self._slots:
+            return x, mask
+        slot = self._slots[self._drawings % len(self._slots)]
+        self._drawings += 1
+        slot[0].copy_(x)
+        slot[1].copy_(mask)
+        return slot
+
+    def _disowned(self) -> tuple[int, int]:
+        """Return how many outputs share memory with another or with an input, and how many have changed."""
+        owners = [kept.output.untyped_storage().data_ptr() for kept in self._kept.values()]
+        inputs = {x.untyped_storage().data_ptr() for x, _ in self._slots}
+        shared = len(owners) - len(set(owners) - inputs)
+        return shared, sum(not same_bits(kept.output, kept.copy) for kept in self._kept.values())
+
+    # --- after it -----------------------------------------------------------------------------------------
+
+    def output(self, position: int) -> Tensor:
+        """Return the copy of the output of the call at a position of the last block."""
+        return self._kept[position].copy
+
+    def sprint(self, order: Sprint) -> Sprinted:
+        """Run one side's calls back to back; whoever asked has a clock of its own."""
+        self._kept.clear()
+        side = self._sides[order.side]
+        inputs = self._slots or [self._drawn.inputs(order.seed)]
+        for number, (x, mask) in enumerate(inputs):
+            fresh = self._drawn.inputs(order.seed + number)
+            x.copy_(fresh[0])
+            mask.copy_(fresh[1])
+        switches.put(side.switches)
+
+        def run() -> None:
+            with self._watch.stream(), torch.inference_mode():
+                for number in range(order.calls):
+                    side.model(*inputs[number % len(inputs)])
+
+        return Sprinted(self._watch.span(run))
+
+
+def alone(drawn: Drawn, baseline: Side, watch: Watch, seed: int) -> tuple[Samples, ...]:
+    """Return times of the baseline before there is a candidate: as many as a second holds, at least three."""
+    sitting = Strict(drawn, {ALONE: baseline}, watch)
+    turns = round(_ALONE_NS / max(1, sitting.warm(3).turn_ns))
+    return sitting.block(Block(0, seed, seed, min(max(3, turns), _MOST_ALONE), (ALONE,))).samples
+
+
+def positions(order: Block) -> list[str]:
+    """Return a block's sides in the order of the calls: turns of every side once, each shuffled anew."""
+    draw = random.Random(order.order_seed)  # noqa: S311 (the seed comes from the system's entropy)
+    return [name for _ in range(order.turns) for name in draw.sample(order.sides, len(order.sides))]
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors of one shape and dtype hold the same bits, nan or not."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    width = {2: torch.int16, 4: torch.int32, 8: torch.int64}.get(a.element_size(), torch.uint8)
+    return torch.equal(a.contiguous().view(width), b.contiguous().view(width))
+
+
+def _packed(ns: list[int], turns: list[str], name: str) -> tuple[str, str]:
+    own = [position for position, turn in enumerate(turns) if turn == name]
+    return pack_ns([ns[position] for position in own]), pack_ns(own)
+
+
+def _room(device: torch.device) -> int:
+    """Return how many bytes a block's inputs and outputs may take."""
+    if device.type != "cuda":
+        return _ROOM_ON_CPU
+    free = torch.cuda.mem_get_info(device)[0]
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(free + cached) // _SHARE_OF_MEMORY
