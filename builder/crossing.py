@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from builder import backends, outputs, results, retry, runs, submission
+from builder import announcing, backends, outputs, results, retry, runs, submission
 from builder.backends import Backend, State, Status
 from builder.build import write_build
 from builder.clock import Clock
@@ -41,14 +41,27 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-def push(spec: RunSpec, backend: Backend, clock: Clock, rehearsal: bool, tell: Callable[[str], None]) -> Run:
-    """Build, rehearse and submit; return the run once the place has accepted it.
+def push(
+    spec: RunSpec,
+    backend: Backend,
+    clock: Clock,
+    tell: Callable[[str], None],
+    rehearsal: bool = False,
+    when_free: bool = False,
+) -> Run:
+    """Build, rehearse, say what will happen, and submit; return the run once the place has accepted it.
 
     Raises RefusedHereError when nothing was sent, and what the backend raises when it said no.
     """
+    backend.account()  # without credentials nothing is begun
     commit, dirty = git_state()
     spec = replace(
-        spec, run_id=runs.new_run_id(), created_at=runs.now_text(), git_commit=commit, git_dirty=dirty
+        spec,
+        run_id=runs.new_run_id(),
+        created_at=runs.now_text(),
+        git_commit=commit,
+        git_dirty=dirty,
+        timeout_s=announcing.timeout_s(spec, backend.limits()),
     )
     with runs.create(spec) as draft:
         write_build(spec, draft.part(FIRST_PART), RunRef(spec.run_id, FIRST_PART, commit, dirty))
@@ -56,7 +69,10 @@ def push(spec: RunSpec, backend: Backend, clock: Clock, rehearsal: bool, tell: C
             tell(rehearse(draft.part(FIRST_PART) / "kernel.py").detail)
     run = Run(runs.runs_root() / spec.run_id)
     with about(run.id):
-        submission.submit(run, FIRST_PART, backend, clock)
+        for sentence in announcing.announce(spec, backend, clock):
+            tell(sentence)
+        submit = submission.submit_when_free if when_free else submission.submit
+        submit(run, FIRST_PART, backend, clock, tell)
     return run
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from builder import crossing, submission
 from builder.backends import Backend, Status
-from builder.cli._output import say
+from builder.cli._progress import Progress
 from builder.clock import SystemClock
 from builder.errors import InterruptError, UsageError
 from builder.log import LogReader
 from builder.runs import Run
 from builder.waiting import Watch
-from harness.events import CaseDone, DamagedEventError, Plan, decode
+from harness.events import CaseDone, DamagedEventError, Event, Plan, decode
 
 
 def follow(run: Run, backend: Backend, patience_s: float) -> None:
@@ -23,38 +23,39 @@ def follow(run: Run, backend: Backend, patience_s: float) -> None:
     """
     clock = SystemClock()
     try:
-        _show(_blocks(crossing.watch(run, backend, clock, patience_s)))
+        _show(crossing.watch(run, backend, clock, patience_s), Progress(backend, clock))
     except KeyboardInterrupt:
         if run.spec.backend != "local":
             raise InterruptError(
-                f"detached from run {run.id}, which goes on", f"ferry pull {run.id}"
+                f"detached from run {run.id}, which goes on", f"to come back: ferry pull {run.id}"
             ) from None
-        for part in run.coming():
-            with contextlib.suppress(UsageError):  # it has just ended by itself
-                submission.stop(run, part, backend)
+        with contextlib.suppress(UsageError):  # it has just ended by itself
+            submission.stop(run, run.parts()[-1], backend)
         said = f"stopped run {run.id}"
         raise InterruptError(said, f"what was measured until now: ferry pull {run.id}") from None
 
 
-def _show(blocks: Iterable[bytes]) -> None:
-    planned, ended = 0, 0
-    for line in LogReader(blocks).lines():
-        try:
-            event = decode(line.text)
-        except DamagedEventError:
-            continue  # the parse reports it; a progress line need not
-        if event is None:
-            continue
-        if isinstance(event.body, Plan):
-            planned = event.body.planned
-        if isinstance(event.body, CaseDone):
-            ended += 1
-            say(f"{ended}/{planned} {event.body.case_id} {event.body.status}")
+def _show(seen: Iterable[tuple[Watch, Status | bytes]], progress: Progress) -> None:
+    try:
+        for line in LogReader(_blocks(seen, progress)).lines():
+            with contextlib.suppress(DamagedEventError):  # the parse reports it; a progress line need not
+                _take(decode(line.text), progress)
+    finally:
+        progress.clear()
 
 
-def _blocks(seen: Iterable[tuple[Watch, Status | bytes]]) -> Iterator[bytes]:
-    for _, news in seen:
+def _take(event: Event | None, progress: Progress) -> None:
+    body = event.body if event else None
+    if isinstance(body, Plan):
+        progress.planned, progress.ended = body.planned, 0
+    elif isinstance(body, CaseDone):
+        progress.case(body.case_id, body.status)
+
+
+def _blocks(seen: Iterable[tuple[Watch, Status | bytes]], progress: Progress) -> Iterator[bytes]:
+    for watch, news in seen:
         if isinstance(news, bytes):
+            progress.show()
             yield news
-        elif news.message:
-            say(news.message)
+        else:
+            progress.learn(watch, news)

@@ -85,6 +85,7 @@ def _configurable() -> dict[str, Kind]:
     @WAIT
     @DETACH
     @NO_REHEARSAL
+    @WAIT_FOR_SLOT
     def every(**_: Any) -> None:
         """Only holds options."""
 
@@ -116,7 +117,12 @@ _OPTIONS = (
     option("--accelerator", default="", help="What hardware to ask for; see `ferry accelerators`."),
     option("--allow-accelerator-mismatch", "allow_mismatch", is_flag=True, help="Run on whatever came."),
     option("--devices", type=click.IntRange(min=0), default=0, help="Cards to use at most; 0 is all."),
-    option("--timeout", type=DURATION, default="0", help="The kernel's own limit, as 9m; 0 is none."),
+    option(
+        "--timeout",
+        type=DURATION,
+        default="0",
+        help="The kernel's own limit, as 9m; by default none, on Kaggle thrice the estimate.",
+    ),
     option("--case-timeout", type=DURATION, default="30m", show_default=True, help="One case's limit."),
     option(
         "--as", "form", type=click.Choice(["notebook", "script"]), default="notebook", help="What is pushed."
@@ -129,6 +135,9 @@ _OPTIONS = (
 )
 WAIT = option("--wait", "patience_s", type=DURATION, default="0", help="How long to wait; 0 is for ever.")
 DETACH = option("--detach", is_flag=True, help="Return once the run has started.")
+WAIT_FOR_SLOT = option(
+    "--wait-for-slot", is_flag=True, help="Wait here until the account has a free session."
+)
 NO_REHEARSAL = option("--no-rehearsal", is_flag=True, help="Skip the tiny case that runs here before a push.")
 
 

@@ -6,18 +6,19 @@ from typing import Any
 
 import click
 
-from builder import backends, crossing
-from builder.cli._options import NO_REHEARSAL, ConfiguredCommand, make_spec, spec_options
-from builder.cli._output import say, show_pushed
-from builder.clock import SystemClock
+from builder import backends
+from builder.cli._options import NO_REHEARSAL, WAIT_FOR_SLOT, ConfiguredCommand, make_spec, spec_options
+from builder.cli._output import show_pushed
+from builder.cli._pushing import push
 from builder.errors import Exit
 
 
 @click.command("push", cls=ConfiguredCommand)
 @spec_options
 @NO_REHEARSAL
+@WAIT_FOR_SLOT
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(no_rehearsal: bool, as_json: bool, **options: Any) -> Exit:
+def command(no_rehearsal: bool, wait_for_slot: bool, as_json: bool, **options: Any) -> Exit:
     """Build and submit; prints the run's id and the next command.
 
     \b
@@ -25,5 +26,5 @@ def command(no_rehearsal: bool, as_json: bool, **options: Any) -> Exit:
     """
     spec = make_spec(**options)
     backend = backends.load(spec.backend)
-    run = crossing.push(spec, backend, SystemClock(), not no_rehearsal, say)
+    run = push(spec, backend, rehearsal=not no_rehearsal, when_free=wait_for_slot)
     return show_pushed(run, backend, as_json)

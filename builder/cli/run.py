@@ -8,8 +8,17 @@ import click
 
 from builder import backends, crossing
 from builder.cli._following import follow
-from builder.cli._options import DETACH, NO_REHEARSAL, WAIT, ConfiguredCommand, make_spec, spec_options
+from builder.cli._options import (
+    DETACH,
+    NO_REHEARSAL,
+    WAIT,
+    WAIT_FOR_SLOT,
+    ConfiguredCommand,
+    make_spec,
+    spec_options,
+)
 from builder.cli._output import say, show_outcome, show_pushed
+from builder.cli._pushing import push
 from builder.clock import SystemClock
 from builder.errors import Exit, about
 
@@ -19,8 +28,11 @@ from builder.errors import Exit, about
 @WAIT
 @DETACH
 @NO_REHEARSAL
+@WAIT_FOR_SLOT
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(patience_s: float, detach: bool, no_rehearsal: bool, as_json: bool, **options: Any) -> Exit:
+def command(
+    patience_s: float, detach: bool, no_rehearsal: bool, wait_for_slot: bool, as_json: bool, **options: Any
+) -> Exit:
     """Push, wait and pull in one go; with no option: suite `smoke` on this machine.
 
     \b
@@ -29,7 +41,8 @@ def command(patience_s: float, detach: bool, no_rehearsal: bool, as_json: bool, 
     spec = make_spec(**options)
     backend = backends.load(spec.backend)
     # Where a run begins here and now, it is its own rehearsal.
-    run = crossing.push(spec, backend, SystemClock(), backend.limits().rehearse and not no_rehearsal, say)
+    rehearsal = backend.limits().rehearse and not no_rehearsal
+    run = push(spec, backend, rehearsal=rehearsal, when_free=wait_for_slot)
     if detach or backend.limits().by_hand:
         return show_pushed(run, backend, as_json)
     say(f"run {run.id}: {len(spec.cases)} cases on {spec.backend}")
