@@ -17,6 +17,7 @@ from harness.events import (
     Note,
     Plan,
     Planned,
+    Profile,
     Samples,
     Started,
 )
@@ -50,6 +51,7 @@ class Attempt:
     notes: list[str] = field(default_factory=list)
     results: dict[str, list[CaseDone]] = field(default_factory=dict)
     samples: dict[str, list[Samples]] = field(default_factory=dict)
+    profiles: dict[str, list[Profile]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, part: int, number: int, events: Iterable[Event], *, sealed: bool = False) -> Attempt:
@@ -141,6 +143,8 @@ class Attempt:
                 self.started[started.case_id] = started
             case Samples() as samples:
                 self.samples.setdefault(samples.case_id, []).append(samples)
+            case Profile() as profile:
+                self.profiles.setdefault(profile.case_id, []).append(profile)
             case CaseDone() as done:
                 self.results.setdefault(done.case_id, []).append(done)
             case Note(text):

@@ -120,6 +120,9 @@ def parse(run: Run) -> Outcome:
             runs.atomic_write(run.part(part) / "events.jsonl", records.events_jsonl(part))
         paths = [run.folder / "results.csv", run.folder / "samples.csv"]
         rows = results.write(records, *paths)
+        if profile := results.profile_csv(records):
+            paths.append(run.folder / "profile.csv")
+            runs.atomic_write(paths[-1], profile)
         brought = [outputs.report(run.part(part)) for part in run.parts()]
         missing = any(one.missing for one in brought)
         code = worst(results.exit_code(records, rows), Exit.INFRASTRUCTURE if missing else Exit.OK)

@@ -35,8 +35,8 @@ def make_order(spec: RunSpec, bundle: Bundle) -> Order:
         seeds=spec.seeds,
         timeout_s=spec.timeout_s,
         case_timeout_s=spec.case_timeout_s,
-        profile=spec.profile,
         target_ci=spec.target_ci,
+        profile=spec.profiling,
     )
     return Order(terms, spec.cases)
 

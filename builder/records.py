@@ -13,7 +13,18 @@ from builder.eventscan import scan
 from builder.log import LogReader
 from builder.logforms import Form
 from builder.terminal import printable
-from harness.events import FINAL_STATUSES, CaseDone, Device, Event, Hardware, Name, Plan, RunRef, Terms
+from harness.events import (
+    FINAL_STATUSES,
+    CaseDone,
+    Device,
+    Event,
+    Hardware,
+    Name,
+    Plan,
+    Profile,
+    RunRef,
+    Terms,
+)
 from harness.shapes import Case
 
 _TAIL_LINES = 40
@@ -28,7 +39,7 @@ class CaseRecord:
     `done` is None where nothing is certain, and `reason` says why. `attempt` is the one that has the last
     word, None when the log has none at all; `unsealed` says why its seal proves nothing, if so. `plan` has
     empty fields when its event is lost. `samples` holds nanoseconds by side (`baseline`, `candidate`) and
-    round.
+    round; `profiles` is what each side was busy with, where that was asked for.
     """
 
     case: Case
@@ -40,6 +51,7 @@ class CaseRecord:
     device: Device | None = None
     samples: dict[str, Rounds] = field(default_factory=dict)
     unsealed: str = ""
+    profiles: tuple[Profile, ...] = ()
 
     @property
     def status(self) -> str:
@@ -241,7 +253,8 @@ def _case(blank: CaseRecord, attempts: Sequence[Attempt]) -> CaseRecord:
         done, samples = attempt.result(case_id)
     except MissingError as missing:
         return replace(record, reason=str(missing))
-    return replace(record, done=done, samples=samples, device=attempt.devices.get(done.device_index))
+    device, profiles = attempt.devices.get(done.device_index), tuple(attempt.profiles.get(case_id, ()))
+    return replace(record, done=done, samples=samples, device=device, profiles=profiles)
 
 
 def _missing(attempts: Iterable[Attempt], cases: Iterable[CaseRecord]) -> list[str]:

@@ -14,9 +14,10 @@ from builder.errors import Exit, worst
 from builder.records import CaseRecord, Records
 from builder.runs import atomic_write
 from builder.terminal import printable
-from harness.events import CaseDone, Device, Gate, Plan, is_simulated
+from harness.events import CaseDone, Device, Gate, Plan, Profile, Work, is_simulated
 
 SCHEMA = 1
+_MOST = 2**63  # of what a profile counts: a log may hold integers that no float can
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,24 @@ def samples_csv(records: Records) -> str:
         for index, ns in enumerate(samples)
     )
     return _csv(("case_id", "side", "round", "index", "ns"), lines)
+
+
+def profile_csv(records: Records) -> str:
+    """Return the text of `profile.csv`: the longest work of each side, per call; empty without a profile."""
+    lines = [
+        (record.case.id, profile.side, rank, work.name, *_figures(work, profile))
+        for record in records.cases
+        for profile in record.profiles
+        for rank, work in enumerate(profile.top, 1)
+    ]
+    return (
+        _csv(("case_id", "side", "rank", "name", "per_call", "us_per_call", "share"), lines) if lines else ""
+    )
+
+
+def _figures(work: Work, profile: Profile) -> tuple[float, float, float]:
+    calls, count, ns = max(1, profile.calls), min(work.count, _MOST), min(work.ns, _MOST)
+    return count / calls, ns / calls / 1e3, ns / min(max(1, profile.total_ns), _MOST)
 
 
 def _csv(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:

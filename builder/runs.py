@@ -1,6 +1,6 @@
 """Run folders: what is on disk of a run, and the journal of what became of it.
 
-    runs/<run id>/   spec.json  journal.jsonl  results.csv  samples.csv
+    runs/<run id>/   spec.json  journal.jsonl  results.csv  samples.csv  (profile.csv)
       parts/<n>/     kernel.ipynb  kernel.py  kernel-metadata.json  bundle.json  submission.json
                      log.raw  outputs/  (log.2.raw, outputs.2/, … for further imports)  outputs.json
                      events.jsonl  (spec.json where it has not all of the run's cases)

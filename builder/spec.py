@@ -37,7 +37,7 @@ class RunSpec:
     seeds: int = 1
     timeout_s: float = 0.0
     case_timeout_s: float = 1800.0
-    profile: bool = False
+    profiling: bool = False
     model_path: str = ""
     harness_path: str = ""
     form: str = "notebook"

@@ -111,7 +111,9 @@ _OPTIONS = (
     option("--seeds", type=click.IntRange(min=1), default=1, help="Weight seeds that the gate runs over."),
     option("--harness", type=PATH, help="Somebody's own harness, used byte for byte."),
     option("--harness-args", default="", help="Options of the contest's script, as one quoted string."),
-    option("--profile", is_flag=True, help="Also report what each case spends the device's time on."),
+    option(
+        "--profile", "profiling", is_flag=True, help="Also report what each case spends the device's time on."
+    ),
     option("--model", type=PATH, help="Your model: a file or a package."),
     option("--backend", help="Where to run; see `ferry backends`."),
     option("--accelerator", default="", help="What hardware to ask for; see `ferry accelerators`."),

@@ -14,6 +14,7 @@ import click
 
 from builder import results, submission
 from builder.backends import Backend, State, Status
+from builder.cli._notes import busy_lines, note
 from builder.clock import SystemClock
 from builder.crossing import FIRST_PART, Outcome
 from builder.errors import Exit, FerryError, InfrastructureError
@@ -115,6 +116,8 @@ def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
         say("the plan of no case is in the log, so that there are no results")
     for problem in (*outcome.notes, *records.problems):
         say(f"note: {problem}")
+    for line in busy_lines(records):
+        say(line)
     for path in outcome.files:
         say(str(path))
     return outcome.exit_code
@@ -130,11 +133,16 @@ def _table(rows: Sequence[Row]) -> None:
         table.add_column(name, no_wrap=True)
     for name in ("baseline ms", "ms", "speed-up", "95 %", "max abs", "gate share"):
         table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
+    notes = [note(row) for row in rows]
+    if any(notes):
+        table.add_column("note", no_wrap=True)
+    for row, told in zip(rows, notes, strict=True):
         cells = [Text(one_line(text)) for text in _cells(row)]
-        table.add_row(*cells[:3], _status(row.status), *cells[3:])
+        table.add_row(*cells[:3], _status(row.status), *cells[3:], *([told] if any(notes) else []))
     console = Console(stderr=not _for_people(), highlight=False)
-    console.width = max(console.width, _TABLE_WIDTH)  # figures cut to fit would be wrong ones
+    console.width = max(
+        console.width, _TABLE_WIDTH + max(map(len, notes))
+    )  # figures cut to fit would be wrong ones
     console.print(table)
     for line in (*_causes(rows), *_summary(rows)):
         say(line)
