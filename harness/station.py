@@ -92,7 +92,7 @@ class Station:
             self._refuse_infeasible(case)
             self._gather(case, watch)
             self._gate(case, watch)
-            with self._monitor.timing():
+            with self._monitor.timing([child.pid for child in (self._judge, self._worker) if child]):
                 timed = self._time(case, watch, again)
             samples = timed.samples
             self._done = replace(
@@ -108,8 +108,7 @@ class Station:
             words = f"the driver failed, its traceback is in the log: {error}"
             self._fail(CaseFailureError("error", f"driver:{type(error).__name__}", words))
         self._relay.end()
-        ours = [child.pid for child in (self._judge, self._worker) if child]
-        self._done = replace(self._done, flags={**self._done.flags, **self._monitor.flags(ours)})
+        self._done = replace(self._done, flags={**self._done.flags, **self._monitor.flags()})
         return (*samples, *profiles), self._done
 
     def _fail(self, failure: CaseFailureError) -> None:
@@ -209,7 +208,7 @@ class Station:
             self._done = replace(self._done, flags={**self._done.flags, "looked": f"failed: {told}"})
             self._end_worker()
             return ()
-        flags = {**self._done.flags, **looked.flags}
+        flags = {**looked.flags, **self._done.flags}  # what is known already is not the candidate's to change
         self._done = replace(self._done, attention_backend=looked.attention_backend, flags=flags)
         return looked.profiles
 

@@ -114,6 +114,7 @@ class Monitor:
         self._during: list[Reading] = []
         self._after: Reading | None = None
         self._processes: set[int] = set()
+        self._ours: set[int] = set()
 
     def begin(self) -> None:
         """A case begins: take a reading."""
@@ -121,8 +122,9 @@ class Monitor:
         self._before = self._read()
 
     @contextlib.contextmanager
-    def timing(self) -> Iterator[None]:
-        """Take readings as long as the block lasts, and one at its end; see who else is on the card."""
+    def timing(self, ours: Collection[int]) -> Iterator[None]:
+        """Take readings as long as the block lasts, and one at its end; see who is there beside `ours`."""
+        self._ours = set(ours)
         self._see_processes()
         sampler = Sampler(self._query(f"--loop-ms={PERIOD_MS}")) if self._talks else None
         try:
@@ -132,8 +134,8 @@ class Monitor:
             self._after = self._read()
             self._see_processes()
 
-    def flags(self, ours: Collection[int]) -> dict[str, str]:
-        """Return what the row says of the card; `ours` are the processes of ours that use it."""
+    def flags(self) -> dict[str, str]:
+        """Return what the row says of the card."""
         if not self._card.is_gpu:
             return {}
         if self._before is None and self._after is None:
@@ -143,7 +145,7 @@ class Monitor:
             return flags | ({"card_after": self._silent} if self._silent else {})
         flags |= {"card_after": str(self._after), "clocks": clocks(self._during)}
         flags["throttle"] = throttle(self._during or [self._after])
-        return flags | {"other_processes": others(self._processes, ours)}
+        return flags | {"other_processes": others(self._processes, self._ours)}
 
     # --- asking -------------------------------------------------------------------------------------------
 

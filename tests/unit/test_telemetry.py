@@ -39,12 +39,12 @@ def timed(folder: Path, ours: Sequence[int] = (41,)) -> dict[str, str]:
     """The flags of one case, whose timing ends once the card has said all that it has to say."""
     monitor = Monitor(H200)
     monitor.begin()
-    with monitor.timing():
+    with monitor.timing(ours):
         end = time.monotonic() + 20
         while not (folder / "nvidia-smi.said").exists() and time.monotonic() < end:
             time.sleep(0.02)
         time.sleep(0.1)
-    return monitor.flags(ours)
+    return monitor.flags()
 
 
 def test_card_under_a_steady_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,9 +99,9 @@ def test_silent_card_is_asked_once(
     monitor = Monitor(H200)
     for _ in range(2):
         monitor.begin()
-        with monitor.timing():
+        with monitor.timing([41]):
             pass
-        (name, told), *others = monitor.flags([41]).items()
+        (name, told), *others = monitor.flags().items()
         assert (name, others) == ("telemetry", [])
         assert why in told
     assert (tmp_path / "nvidia-smi.asked").read_text() == "x\n"
@@ -114,9 +114,9 @@ def test_machine_without_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for card in (H200, Card(0, "a slice", 1, pin="MIG-x"), Card(-1, "cpu", 1)):
         monitor = Monitor(card)
         monitor.begin()
-        with monitor.timing():
+        with monitor.timing([41]):
             pass
-        told.append(monitor.flags([]))
+        told.append(monitor.flags())
     assert told[0] == {"telemetry": "none: nvidia-smi cannot be run: No such file or directory"}
     assert told[1] == {"telemetry": "none: a slice of a card has no clocks of its own"}
     assert told[2] == {}
