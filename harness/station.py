@@ -119,7 +119,7 @@ class Station:
         if self._done.error_kind.startswith("judge:"):
             self._end_judge()
         # On a GPU what has looked at the kernels stays in the process and slows every launch down.
-        fresh = case.protocol in FRESH_WORKER or self.card.is_gpu
+        fresh = case.protocol in FRESH_WORKER or self.card.torch_device == "cuda"
         if fresh or self._done.status not in ("passed", "infeasible"):
             self._end_worker()
 

@@ -136,7 +136,7 @@ class Monitor:
 
     def flags(self) -> dict[str, str]:
         """Return what the row says of the card."""
-        if not self._card.is_gpu:
+        if self._card.torch_device != "cuda":
             return {}
         if self._before is None and self._after is None:
             return {"telemetry": f"none: {self._silent or 'nothing was asked'}"}
@@ -151,7 +151,7 @@ class Monitor:
 
     @property
     def _talks(self) -> bool:
-        return self._card.is_gpu and not self._silent
+        return self._card.torch_device == "cuda" and not self._silent
 
     def _read(self) -> Reading | None:
         while self._talks:

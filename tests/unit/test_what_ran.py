@@ -224,3 +224,10 @@ def test_compilation_that_gives_up_is_seen(one_thread: None) -> None:
     assert "graph break" in told
     assert "recompile limit hit" in told
     assert what_ran.compilation() == {}
+
+
+def test_one_whole_graph_is_counted(one_thread: None) -> None:
+    """A function that must be one graph is told as such."""
+    what_ran.compilation()
+    torch.compile(lambda x: x * 2, backend="eager", fullgraph=True)(torch.ones(2))
+    assert what_ran.compilation() == {"compiled": "1 graphs"}
