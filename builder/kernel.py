@@ -30,6 +30,7 @@ def make_order(spec: RunSpec, bundle: Bundle) -> Order:
         own_harness=bundle.own_harness,
         asked_accelerator=known.device if known else spec.accelerator,
         asked_count=known.count if known else 0,
+        asked_capability=known.capability if known else "",
         allow_mismatch=spec.allow_mismatch,
         devices=spec.devices,
         seeds=spec.seeds,

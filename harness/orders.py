@@ -23,7 +23,7 @@ class Terms:
 
     `asked_accelerator` is a pattern of the device's name, `any` GPU, `cpu`, or empty for whatever is there;
     `devices` is how many cards to use at most, 0 for all; `seeds` is the number of weight seeds in the gate.
-    `asked_count` is how many such cards must have come, whatever `devices` leaves idle, and
+    `asked_count` is how many such cards must have come, as far as `devices` would use them, and
     `asked_capability` is theirs, as `7.5`; 0 and empty are no rule. `model` is the module to import the
     candidate from. Times are in seconds; 0 is no limit. `profile` asks for each case's top kernels.
     `target_ci` is the half-width of the speed-up's interval that `strict` samples for, as a share; 0 is a

@@ -95,9 +95,9 @@ def _circumstances(row: dict[str, str], run_id: str) -> str:
     )
 
 
-def bench(_: str) -> str:
-    """What gpuferry itself costs, as `make bench` measured it."""
-    return (PUBLISHED / "bench" / "bench.md").read_text(encoding="utf-8").strip()
+def bench(name: str) -> str:
+    """What gpuferry itself costs, as `make bench` measured it; other tables of the kind have a name."""
+    return (PUBLISHED / "bench" / f"{name or 'bench'}.md").read_text(encoding="utf-8").strip()
 
 
 BLOCKS: dict[str, Callable[[str], str]] = {

@@ -15,6 +15,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from harness.cards import find_gpus
 from tests.bench.figures import ROOT, Figure
 
 
@@ -33,7 +34,8 @@ def measure(name: str) -> list[Figure]:
 def machine() -> str:
     """What the figures were taken on."""
     system = f"{platform.system()} {platform.machine()}"
-    return f"Python {platform.python_version()}, {system}, {os.cpu_count()} cores"
+    gpus = "".join(f", {card.name}" for card in find_gpus())
+    return f"Python {platform.python_version()}, {system}, {os.cpu_count()} cores{gpus}"
 
 
 def table(figures: list[Figure]) -> str:

@@ -111,7 +111,9 @@ def test_hardware_that_was_not_asked_for_runs_nothing(place: Path, hardware: str
     assert records.end_reason == "wrong_accelerator"
     rows = results.rows(records)
     assert {(row.status, row.error_kind) for row in rows} == {("not_run", "wrong_accelerator")}
-    assert all("asked for 2 × Tesla T4, got " in row.error and row.is_simulated for row in rows)
+    assert all(
+        "asked for 2 × Tesla T4 of capability 7.5, got " in row.error and row.is_simulated for row in rows
+    )
     (told,) = [event for event in records.events if isinstance(event.body, Hardware)]
     assert told.at < 10
     assert records.events[-1].at - told.at < 10
@@ -125,7 +127,9 @@ def test_mismatch_with_leave_is_in_every_row(place: Path) -> None:
     rows = results.rows(records)
     assert [row.status for row in rows] == ["passed"] * 2
     assert all(
-        row.flags["mismatch"].startswith("asked for 2 × Tesla T4, got 1 × simulated Tesla P100")
+        row.flags["mismatch"].startswith(
+            "asked for 2 × Tesla T4 of capability 7.5, got 1 × simulated Tesla P100"
+        )
         for row in rows
     )
 

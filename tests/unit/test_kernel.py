@@ -84,6 +84,7 @@ def test_order_carries_the_spec_and_the_hashes() -> None:
         model="entry",
         asked_accelerator="Tesla T4",
         asked_count=2,
+        asked_capability="7.5",
         allow_mismatch=True,
         devices=1,
         seeds=3,
