@@ -76,6 +76,11 @@ def eligible(call: Callable[[], object], q: Callable[[], Tensor], causal: bool) 
         found: Eligible | None = listener.found
         if found is not None:
             return found
+    return supposed(q, causal)
+
+
+def supposed(q: Callable[[], Tensor], causal: bool) -> Eligible:
+    """Return what attention of q() [1,H,S,D/H] against itself could run on."""
     one = q()
     return _ask(one, one, one, None, 0.0, causal, supposed=True)
 

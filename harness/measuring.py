@@ -6,6 +6,7 @@ import gc
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -222,9 +223,13 @@ class Desk:
         assert built is not None
         drawn = built.drawn
         x, mask = official.timing_inputs(drawn)
+        now = switches.read()
+        its = (
+            built.switches if drawn.case.protocol == "strict" else now
+        )  # the contest's sides share one state
         sides = [
-            what_ran.Side(name, model, request.call_ms[name])
-            for name, model in (("baseline", drawn.baseline), ("candidate", built.candidate))
+            what_ran.Side(name, model, request.call_ms[name], partial(switches.put, state))
+            for name, model, state in (("baseline", drawn.baseline, its), ("candidate", built.candidate, now))
             if name in request.call_ms
         ]
         found = what_ran.look(drawn.case, sides, x, mask, request.profile)

@@ -183,7 +183,7 @@ def ask(command: Sequence[str]) -> str:
     except subprocess.TimeoutExpired:
         raise SilentCardError(f"nvidia-smi did not answer within {DEADLINE_S:g} s") from None
     except subprocess.CalledProcessError as problem:
-        said = " ".join(f"{problem.stdout} {problem.stderr}".split())
+        said = " ".join(f"{problem.stdout} {problem.stderr}".split()).replace(";", ",")
         raise SilentCardError(f"nvidia-smi ended with {problem.returncode}: {said[:120]}") from None
     except OSError as problem:
         raise SilentCardError(f"nvidia-smi cannot be run: {problem.strerror}") from None

@@ -33,11 +33,20 @@ _TF32 = re.compile(r"tf32|s1688gemm|nvjet_(sm\d+_)?s", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Side:
-    """One side, `baseline` or `candidate`, and its time for one call in milliseconds."""
+    """One side, `baseline` or `candidate`, and its time for one call in milliseconds.
+
+    `enter` sets the process up as it was while the side was timed.
+    """
 
     name: str
     model: nn.Module
     call_ms: float
+    enter: Callable[[], object] = list
+
+    @property
+    def is_long(self) -> bool:
+        """Whether only somebody who asked waits for one more call."""
+        return self.call_ms > LONGEST_CALL_S * 1e3
 
 
 @dataclass
@@ -56,28 +65,38 @@ def look(case: Case, sides: Sequence[Side], x: Tensor, mask: Tensor, full: bool)
     """
     found = Findings("", compilation(), [])
     for side in sides:
-        prefix = "" if side.name == "candidate" else f"{side.name}_"
-        seen = guarded(found.flags, f"{prefix}profile", partial(_watch, side, x, mask, full))
-        if seen is not None:
-            found.flags |= {f"{prefix}{name}": text for name, text in told(seen, side, x.is_cuda).items()}
-            found.profiles += [top(case.id, side, seen)] if full else []
-            found.attention_backend = attention.fired(seen.names) if seen.work else ""
+        _look_at(side, found, case, x, mask, full)
     if x.is_cuda:
-        found.flags["precision"] = observing.precision_state()
-        candidate = sides[-1].model
-        could = guarded(
-            found.flags,
-            "sdpa_eligible",
-            lambda: attention.eligible(
-                lambda: candidate(x, mask), lambda: _query(x, case.shape.heads), case.shape.causal
-            ),
-        )
+        could = guarded(found.flags, "sdpa_eligible", partial(_eligible, sides[-1], case, x, mask))
         found.flags |= could.flags() if could else {}
     return found
 
 
+def _look_at(side: Side, found: Findings, case: Case, x: Tensor, mask: Tensor, full: bool) -> None:
+    prefix = "" if side.name == "candidate" else f"{side.name}_"
+    side.enter()
+    before = observing.precision_state()
+    seen = guarded(found.flags, f"{prefix}profile", partial(_watch, side, x, mask, full))
+    if x.is_cuda:
+        after = observing.precision_state()
+        found.flags[f"{prefix}precision"] = before if before == after else f"{before} to {after}"
+    if seen is None:
+        return
+    found.flags |= {f"{prefix}{name}": text for name, text in told(seen, side, x.is_cuda).items()}
+    found.profiles += [top(case.id, side, seen)] if full else []
+    if side.name == "candidate" and seen.work:
+        found.attention_backend = attention.fired(seen.names)
+
+
+def _eligible(side: Side, case: Case, x: Tensor, mask: Tensor) -> attention.Eligible:
+    query = partial(_query, x, case.shape.heads)
+    if side.is_long:
+        return attention.supposed(query, case.shape.causal)
+    return attention.eligible(lambda: side.model(x, mask), query, case.shape.causal)
+
+
 def _watch(side: Side, x: Tensor, mask: Tensor, full: bool) -> Seen:
-    if side.call_ms > LONGEST_CALL_S * 1e3 and not full:
+    if side.is_long and not full:
         raise TooLongError(f"a call takes {side.call_ms / 1e3:.3g} s, --profile looks all the same")
     calls = min(MOST_CALLS, max(1, int(LOOK_S * 1e3 / side.call_ms)))
     return watch(lambda: side.model(x, mask), calls, x.device)

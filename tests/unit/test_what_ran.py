@@ -193,8 +193,9 @@ def test_look_sees_both_sides(one_thread: None) -> None:
 def test_failure_while_looking_costs_a_word(error: Exception, told: str) -> None:
     """Whatever goes wrong after the timing is told in a flag, and the other side is still looked at."""
     sides = [Side("baseline", Attends(), 1.0), Side("candidate", Breaks(error), 1.0)]
-    found = look(CASE, sides, X, MASK, full=False)
-    assert (found.attention_backend, found.flags) == ("flash", {"profile": told})
+    found = look(CASE, sides, X, MASK, full=True)
+    assert (found.attention_backend, found.flags) == ("", {"profile": told})
+    assert [part.side for part in found.profiles] == ["baseline"]
 
 
 def test_call_of_many_seconds_is_not_made_again() -> None:
