@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from builder import stats
 from builder.errors import Exit, worst
 from builder.records import CaseRecord, Records
 from builder.runs import atomic_write
 from builder.terminal import printable
+from builder.timings import timing_of
 from harness.events import CaseDone, Device, Gate, Plan, Profile, Work, is_simulated
 
 SCHEMA = 1
@@ -94,19 +94,6 @@ class Row:
 COLUMNS = tuple(f.name for f in fields(Row))
 
 
-@dataclass(frozen=True)
-class Timing:
-    """What a passed case's samples come to; times in milliseconds."""
-
-    baseline_median_ms: float
-    median_ms: float
-    speedup: float
-    speedup_low: float
-    speedup_high: float
-    noise_floor: float | None
-    tokens_per_s: float
-
-
 def rows(records: Records) -> list[Row]:
     """Return one row per planned case, in the plan's order."""
     return [_row(records, case) for case in records.cases]
@@ -114,7 +101,7 @@ def rows(records: Records) -> list[Row]:
 
 def _row(records: Records, record: CaseRecord) -> Row:
     case, done, plan = record.case, record.done, record.plan
-    timing = _timing(record) if done and done.status == "passed" else None
+    timing = timing_of(record) if done and done.status == "passed" else None
     return Row(
         schema=SCHEMA,
         run_id=records.run_id,
@@ -146,7 +133,26 @@ def _said(done: CaseDone | None, record: CaseRecord) -> dict[str, Any]:
     names = ("status", "error_kind", "error", "route_ran", "route_note", "tf32", "attention_backend")
     more = ("aliases_output", "samples", "first_call_s", "compile_s", "peak_mem_mib", "flags")
     unsealed = {"unsealed": record.unsealed} if record.unsealed else {}
-    return {name: getattr(done, name) for name in (*names, *more)} | {"flags": done.flags | unsealed}
+    flags = done.flags | _worst(done.gate) | unsealed
+    return {name: getattr(done, name) for name in (*names, *more)} | {"flags": flags}
+
+
+def _worst(gate: Gate | None) -> dict[str, str]:
+    """Where the gate came closest, or failed; older events do not say."""
+    if gate is None or not gate.worst_index:
+        return {}
+    failed = {"failed_features": _list(gate.failed_dims)} if gate.failed_dims else {}
+    return {
+        "worst_at": _list(gate.worst_index),
+        "worst_seeds": _list(gate.worst_seeds),
+        "worst_reference": cell(gate.worst_reference),
+        "worst_output": cell(gate.worst_output),
+        **failed,
+    }
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return "/".join(map(str, numbers))
 
 
 def _gate(gate: Gate | None) -> dict[str, Any]:
@@ -176,23 +182,6 @@ def _provenance(plan: Plan, device: Device | None) -> dict[str, Any]:
         "device_index": device.index if device.is_gpu else None,
         **{name: getattr(device, name) for name in names},
     }
-
-
-def _timing(record: CaseRecord) -> Timing | None:
-    baseline, candidate = record.samples.get("baseline"), record.samples.get("candidate")
-    if not baseline or not candidate:
-        return None
-    before, after = stats.pooled_median(baseline) / 1e6, stats.pooled_median(candidate) / 1e6
-    low, high = stats.speedup_interval(baseline, candidate, record.case.id)
-    return Timing(
-        baseline_median_ms=before,
-        median_ms=after,
-        speedup=before / after,
-        speedup_low=low,
-        speedup_high=high,
-        noise_floor=stats.noise_floor(baseline),
-        tokens_per_s=record.case.shape.tokens / after * 1e3,
-    )
 
 
 # --- CSV --------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+CROSSING_ELEMENTS = 1 << 24  # of an output that cross between host and device at once
+
 Block = tuple[slice, ...]
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.events import Device, Profile, Samples, from_plain, to_plain
+from harness.figures import Figures as Figures
 from harness.plain import UNREADABLE
-from harness.shapes import Case, Settings
+from harness.shapes import Case
 
 # --- requests ---------------------------------------------------------------------------------------------
 
@@ -70,11 +71,17 @@ class Forward:
 
 @dataclass(frozen=True)
 class Check:
-    """To the judge: gate the output at `path`, in its dtype, for the same input. Answer: Figures."""
+    """To the judge: gate the output at `path`, in its dtype, for the same input. Answer: Figures.
+
+    With `oracle_s` the reference is the oracle, over as many sequences as so many seconds allow; `recompute`
+    asks for the baseline against itself in float32, too.
+    """
 
     input_seed: int
     path: str
     dtype: str
+    oracle_s: float = 0.0
+    recompute: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,10 +93,12 @@ class Rest:
 class Time:
     """To the worker: time baseline and candidate by the contract's protocol. Answer: Timed.
 
-    `again`: then the baseline once more, as if it were a candidate.
+    `again`: then the baseline once more, as if it were a candidate. Without `baseline`, which may have no
+    room, the candidate is timed alone.
     """
 
     again: bool = False
+    baseline: bool = True
 
 
 @dataclass(frozen=True)
@@ -178,20 +187,6 @@ class Output:
     path: str
     dtype: str
     facts: Facts
-
-
-@dataclass(frozen=True)
-class Figures:
-    """The gate's figures of one output, and the tolerances it was held to."""
-
-    passed: bool
-    failed_elements: int
-    total_elements: int
-    max_abs: float
-    max_rel: float
-    gate_share: float
-    rtol: float = Settings.rtol
-    atol: float = Settings.atol
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.events import Device
+from harness.inputs import altered
 from harness.script import resolve_dtype, set_up_torch
 from harness.shapes import Case, Settings, parse_settings
 
@@ -50,7 +51,7 @@ class Drawn:
             self.case.shape.padding_ratio,
             self.settings.input_scale,
         )
-        return x, mask
+        return altered(self.case.shape.inputs, x, mask), mask
 
 
 def draw(contract: ModuleType, case: Case, seed: int, device: torch.device) -> Drawn:

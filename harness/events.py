@@ -22,6 +22,7 @@ from harness.devices import SIMULATED as SIMULATED
 from harness.devices import Device as Device
 from harness.devices import Hardware as Hardware
 from harness.devices import is_simulated as is_simulated
+from harness.figures import Gate as Gate
 from harness.orders import Order as Order
 from harness.orders import RunRef as RunRef
 from harness.orders import Terms as Terms
@@ -31,7 +32,7 @@ from harness.plain import pack_ns as pack_ns
 from harness.plain import to_plain as to_plain
 from harness.seal import Seal as Seal
 from harness.seal import revealed as revealed
-from harness.shapes import Case, Settings
+from harness.shapes import Case
 
 MARKER = "@@ferry@@ "
 VERSIONS = (1, 2)
@@ -110,26 +111,6 @@ class Samples:
             return unpack_ns(text)
         except ValueError as problem:
             raise DamagedEventError(f"samples do not unpack: {problem}") from problem
-
-
-@dataclass(frozen=True)
-class Gate:
-    """The worst figures of one case's gate over all weight and input seeds.
-
-    `gate_share` is the worst element's share of its own budget: above 1 it fails.
-    """
-
-    failed_elements: int
-    total_elements: int
-    max_abs: float
-    max_rel: float
-    gate_share: float
-    weight_seeds: tuple[int, ...]
-    input_seeds: tuple[int, ...]
-    reference: str = "baseline"
-    coverage: float = 1.0
-    rtol: float = Settings.rtol
-    atol: float = Settings.atol
 
 
 @dataclass(frozen=True)

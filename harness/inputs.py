@@ -1,6 +1,8 @@
-"""The contest's random inputs."""
+"""The contest's random inputs, and what a harder case makes of them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -31,3 +33,38 @@ def generate_random_case(
     lengths = torch.randint(shortest, seq_len + 1, (batch,), generator=generator, device=device)
     valid_token_mask = torch.arange(seq_len, device=device) < lengths[:, None]
     return x.masked_fill(~valid_token_mask[..., None], 0.0), valid_token_mask
+
+
+def _outliers(x: Tensor) -> Tensor:
+    """Every 16th feature 50 times as large."""
+    x[..., ::16] *= 50
+    return x
+
+
+def _near_zero(x: Tensor) -> Tensor:
+    """Two huge features of opposite sign in every other token: its other outputs come close to zero.
+
+    The final LayerNorm divides by a deviation that is theirs alone.
+    """
+    x[:, ::2, 0] += 1e4
+    x[:, ::2, -1] -= 1e4
+    return x
+
+
+KINDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "small": lambda x: x * 1e-3,
+    "large": lambda x: x * 1e2,
+    "offset": lambda x: x + 100,
+    "outliers": _outliers,
+    "near_zero": _near_zero,
+}
+
+
+def altered(kind: str, x: Tensor, valid_token_mask: Tensor) -> Tensor:
+    """Return drawn inputs [B,S,D] made harder in the named way, zero where a token does not count; uses up x.
+
+    Raises KeyError for an unknown name.
+    """
+    if kind == "normal":
+        return x
+    return KINDS[kind](x).masked_fill_(~valid_token_mask[..., None], 0.0)

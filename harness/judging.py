@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import torch
+from torch import Tensor
 
+from harness import observing, reference
+from harness.blocks import CROSSING_ELEMENTS, blocks
 from harness.candidate import load_contract
 from harness.channel import Build, Check, Done, Figures, Hello, Load, Message, Ready, Rest
 from harness.drawing import Drawn, describe, draw, free_memory, take_device
-from harness.gate import gate_share
+from harness.gate import worst_share
+from harness.ledger import Ledger
+from harness.oracle import full_float32
 
 
 class Desk:
@@ -34,8 +40,8 @@ class Desk:
                 self._drawn = None
                 self._drawn = draw(self._contract, case, seed, self._device)
                 self._drawn.placed(self._drawn.baseline)
-            case Check(input_seed=seed, path=path, dtype=dtype):
-                return self._check(seed, Path(path), getattr(torch, dtype))
+            case Check():
+                return self._check(request)
             case Rest():
                 self._drawn = None
                 gc.collect()
@@ -44,30 +50,48 @@ class Desk:
                 raise TypeError(f"the judge has no answer to {type(request).__name__}")
         return Done()
 
-    def _check(self, seed: int, path: Path, dtype: torch.dtype) -> Figures:
-        drawn = self._drawn
-        assert drawn is not None
+    def _check(self, request: Check) -> Figures:
+        assert self._drawn is not None
         try:
             with torch.inference_mode():
-                return self._figures(drawn, seed, path, dtype)
+                return _figures(self._drawn, request)
         finally:
-            path.unlink(missing_ok=True)
+            Path(request.path).unlink(missing_ok=True)
             free_memory(self._device)
 
-    def _figures(self, drawn: Drawn, seed: int, path: Path, dtype: torch.dtype) -> Figures:
-        x, mask = drawn.inputs(seed)
-        reference = drawn.baseline(x, mask)
-        raw = torch.from_file(str(path), shared=True, size=x.numel(), dtype=dtype)
-        output = raw.view(x.shape).to(drawn.device)
-        tolerances = (drawn.settings.rtol, drawn.settings.atol)
-        result = drawn.contract.compare_outputs(reference, output, *tolerances)
-        return Figures(
-            passed=bool(result.passed),
-            failed_elements=int(result.failed_elements),
-            total_elements=int(result.total_elements),
-            max_abs=float(result.max_abs_error),
-            max_rel=float(result.max_relative_error),
-            gate_share=float(gate_share(reference, output, *tolerances)),
-            rtol=float(drawn.settings.rtol),
-            atol=float(drawn.settings.atol),
-        )
+
+def _figures(drawn: Drawn, request: Check) -> Figures:
+    """Compare an output with its reference, part by part; the output crosses to the device in blocks."""
+    x, mask = drawn.inputs(request.input_seed)
+    size, dtype = x.numel(), getattr(torch, request.dtype)
+    output = torch.from_file(request.path, shared=True, size=size, dtype=dtype).view(x.shape)
+    ledger = Ledger(drawn, "oracle" if request.oracle_s else "baseline")
+    dtype_share = None
+    for rows, expected in _references(drawn, x, mask, request):
+        for block in blocks(expected.shape, CROSSING_ELEMENTS):
+            ledger.add(rows.start, block, expected[block], output[rows][block].to(drawn.device))
+        if request.recompute and _rounds(drawn):
+            dtype_share = max(dtype_share or 0.0, _dtype_share(drawn, x[rows], mask[rows], expected))
+    return ledger.figures(size, dtype_share)
+
+
+def _references(drawn: Drawn, x: Tensor, mask: Tensor, request: Check) -> Iterator[reference.Part]:
+    if request.oracle_s:
+        return reference.by_oracle(drawn, x, mask, request.input_seed, request.oracle_s)
+    return reference.by_baseline(drawn, drawn.baseline, x, mask)
+
+
+def _rounds(drawn: Drawn) -> bool:
+    """Whether the case's arithmetic is coarser than float32, so that the baseline has an error of its own."""
+    state = observing.precision_state()
+    return drawn.dtype != torch.float32 or observing.tf32_text(drawn.device, state, state) == "on"
+
+
+def _dtype_share(drawn: Drawn, x: Tensor, mask: Tensor, expected: Tensor) -> float:
+    """Return the share of its budget that the baseline itself uses, held against itself in full float32."""
+    exact, worst = reference.in_float32(drawn), 0.0
+    with full_float32():
+        for rows, better in reference.by_baseline(drawn, exact, x.float(), mask):
+            found = worst_share(better, expected[rows], drawn.settings.rtol, drawn.settings.atol)
+            worst = max(worst, found.share)
+    return worst

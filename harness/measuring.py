@@ -169,7 +169,7 @@ class Desk:
         built = self._built
         assert built is not None
         inputs = official.timing_inputs(built.drawn)
-        samples = official.in_turns(built.drawn, built.candidate, inputs)
+        samples = official.in_turns(built.drawn, built.candidate, inputs, request.baseline)
         if request.again:
             samples += official.again(built.drawn, inputs)
         self._look_after_timing(built, *inputs)

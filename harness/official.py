@@ -27,10 +27,15 @@ def alone(drawn: Drawn) -> tuple[Samples, ...]:
     return tuple(packed(drawn.case.id, "baseline_before", 0, taken))
 
 
-def in_turns(drawn: Drawn, candidate: nn.Module, inputs: tuple[Tensor, Tensor]) -> tuple[Samples, ...]:
-    """Return the contest's samples: both sides warm, then rounds in which they take turns in going first."""
+def in_turns(
+    drawn: Drawn, candidate: nn.Module, inputs: tuple[Tensor, Tensor], baseline: bool = True
+) -> tuple[Samples, ...]:
+    """Return the contest's samples: both sides warm, then rounds in which they take turns in going first.
+
+    Without `baseline` the candidate is alone.
+    """
     contract, counts = drawn.contract, drawn.case.counts.shortened(drawn.case.shape)
-    sides = [("baseline", drawn.baseline), ("candidate", candidate)]
+    sides = [("baseline", drawn.baseline), ("candidate", candidate)][0 if baseline else 1 :]
     for _, model in sides:
         contract.warmup_model(model, *inputs, counts.warmup, drawn.device)
     samples: list[Samples] = []

@@ -2,8 +2,6 @@
 
 A shape is one row of a table; a suite names shapes and how they are run; a case is
 shape x route x levers x dtype x protocol and has the same id in every run.
-
-The 14 official shapes are the contest's appendix: all causal, FFN width = model width.
 """
 
 from __future__ import annotations
@@ -17,90 +15,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import NoReturn
 
+from harness.sizes import DTYPE_BYTES as DTYPE_BYTES
+from harness.sizes import OFFICIAL as OFFICIAL
+from harness.sizes import OFFICIAL_SMALL as OFFICIAL_SMALL
+from harness.sizes import SHAPES as SHAPES
+from harness.sizes import STRESS as STRESS
+from harness.sizes import TINY as TINY
+from harness.sizes import Shape as Shape
+
 # These routes choose among the others; any other route was asked for by its own name and must run as asked.
 CHOOSING_ROUTES = frozenset({"auto", "safe", "fast", "fp16"})
 
 # Under these a case is the only one that its worker serves; `short` is `official` with other counts.
 FRESH_WORKER = frozenset({"official", "strict"})
 PROTOCOLS = ("official", "strict")
-
-DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-
-
-@dataclass(frozen=True)
-class Shape:
-    """One problem size. B, S, D, H, F, L = batch, sequence, width, heads, FFN width, layers."""
-
-    key: str
-    batch: int
-    seq_len: int
-    d_model: int
-    heads: int
-    ffn_dim: int
-    layers: int
-    causal: bool = True
-    padding_ratio: float = 0.0
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of one forward, padding included."""
-        return self.batch * self.seq_len
-
-    def reference_bytes(self, dtype: str) -> int:
-        """The least memory in bytes that the baseline needs: its [B,H,S,S] scores, x and y."""
-        elements = self.batch * self.heads * self.seq_len**2 + 2 * self.tokens * self.d_model
-        return elements * DTYPE_BYTES[dtype]
-
-
-def _official(number: int, batch: int, d_model: int, heads: int, seq_len: int, layers: int = 4) -> Shape:
-    return Shape(f"s{number:02d}", batch, seq_len, d_model, heads, d_model, layers)
-
-
-OFFICIAL = (
-    _official(1, 64, 128, 4, 128),
-    _official(2, 1, 128, 4, 128),
-    _official(3, 4, 128, 4, 128),
-    _official(4, 16, 128, 4, 128),
-    _official(5, 128, 128, 4, 128),
-    _official(6, 10000, 128, 4, 128),
-    _official(7, 64, 32, 4, 128),
-    _official(8, 64, 1024, 4, 128),
-    _official(9, 64, 128, 1, 128),
-    _official(10, 64, 128, 2, 128),
-    _official(11, 64, 128, 16, 128),
-    _official(12, 64, 128, 4, 32),
-    _official(13, 64, 128, 4, 1024),
-    _official(14, 32, 1024, 16, 100000, layers=2),
-)
-
-# The same fourteen, each dimension cut until a laptop's CPU runs the whole suite in minutes.
-# What makes a shape special (its batch, head count, width or length against the others) is kept.
-OFFICIAL_SMALL = (
-    Shape("c01", 8, 32, 64, 4, 64, 4),
-    Shape("c02", 1, 32, 64, 4, 64, 4),
-    Shape("c03", 2, 32, 64, 4, 64, 4),
-    Shape("c04", 4, 32, 64, 4, 64, 4),
-    Shape("c05", 16, 32, 64, 4, 64, 4),
-    Shape("c06", 256, 32, 64, 4, 64, 4),
-    Shape("c07", 8, 32, 32, 4, 32, 4),
-    Shape("c08", 8, 32, 256, 4, 256, 4),
-    Shape("c09", 8, 32, 64, 1, 64, 4),
-    Shape("c10", 8, 32, 64, 2, 64, 4),
-    Shape("c11", 8, 32, 64, 16, 64, 4),
-    Shape("c12", 8, 8, 64, 4, 64, 4),
-    Shape("c13", 8, 256, 64, 4, 64, 4),
-    Shape("c14", 2, 512, 128, 16, 128, 2),
-)
-
-TINY = (
-    Shape("t01", 2, 16, 32, 4, 32, 2),
-    Shape("t02", 3, 17, 24, 3, 40, 1, causal=False),
-    Shape("t03", 4, 19, 32, 2, 32, 2, padding_ratio=0.5),
-    Shape("t04", 3, 16, 32, 4, 32, 1, causal=False, padding_ratio=0.5),
-    Shape("t05", 8, 16, 32, 4, 32, 2),
-)
-
-SHAPES = {shape.key: shape for shape in (*OFFICIAL, *OFFICIAL_SMALL, *TINY)}
 
 
 @dataclass(frozen=True)
@@ -117,6 +45,10 @@ class Counts:
 
 
 OFFICIAL_COUNTS = Counts()
+
+
+# The timing's input differs from every input of the gate.
+TIMING_SEED_OFFSET = 100_000
 
 
 @dataclass(frozen=True)
@@ -195,7 +127,7 @@ class Case:
 
 
 # Sustained on a T4, fitted to its published times of the baseline on shapes 6, 8 and 13 (within 1.5 x).
-_FLOPS, _BYTES_PER_S, _MEMORY_BYTES = 5.7e12, 256e9, 16e9
+_FLOPS, _BYTES_PER_S, _MEMORY_BYTES = 5.7e12, 256e9, 16 * 10**9
 _HOST_S_PER_LAYER = 36 * 12e-6  # that many operations a layer, each at its price on the host
 _START_S = 15.0  # two processes that import torch and meet a card
 _PASSES, _SCORE_PASSES = 30, 17  # how often a layer reads or writes an activation [B,S,D], a score [B,H,S,S]
@@ -215,14 +147,15 @@ def call_cost_s(shape: Shape) -> float:
 def cost_s(case: Case, seeds: int = 1) -> float:
     """Estimate the seconds that a case takes on a T4, its processes' start included; both sides cost alike.
 
-    The gate calls each side once an input and weight seed; then come the warm and the timed calls. A case
-    whose reference does not fit in a T4 is refused at once.
+    The gate calls each side once an input and weight seed; then come the warm and the timed calls. Where the
+    baseline has no room the oracle gates one input a weight seed, and the candidate is timed alone.
     """
-    if case.shape.reference_bytes(case.dtype) > _MEMORY_BYTES:
-        return 0.0
     counts = case.counts.shortened(case.shape)
+    calls = counts.warmup + counts.rounds * counts.repeats
+    if not case.shape.has_baseline(_MEMORY_BYTES):
+        return _START_S + (2 * seeds + calls) * call_cost_s(case.shape)
     gate = seeds * parse_settings(case.harness_args).accuracy_trials
-    return _START_S + 2 * (gate + counts.warmup + counts.rounds * counts.repeats) * call_cost_s(case.shape)
+    return _START_S + 2 * (gate + calls) * call_cost_s(case.shape)
 
 
 def parse_duration(text: str) -> float:
@@ -259,6 +192,8 @@ class Suite:
     extras: tuple[Extra, ...] = ()
 
 
+_ABLATED = ("s01", "s07", "s08", "s13")
+
 SUITES = {
     suite.name: suite
     for suite in (
@@ -280,10 +215,29 @@ SUITES = {
         Suite("official-small", "the 14 shapes scaled to a CPU", OFFICIAL_SMALL, counts=Counts(3, 20, 3)),
         Suite(
             "ablation",
-            "4 official shapes under 4 lever settings",
-            tuple(SHAPES[key] for key in ("s01", "s07", "s08", "s13")),
-            routes=("sdpa",),
-            lever_settings=({}, {"LEVER_QKV": "separate"}, {"LEVER_RESIDUAL": "new"}, {"LEVER_CHUNK": "16"}),
+            "every route, and every lever under `sdpa`, on 4 official shapes",
+            tuple(SHAPES[key] for key in _ABLATED),
+            routes=("eager", "sdpa", "compiled"),
+            extras=tuple(
+                Extra(key, "sdpa", levers={name: value})
+                for name, value in (
+                    ("LEVER_QKV", "separate"),
+                    ("LEVER_RESIDUAL", "new"),
+                    ("LEVER_CHUNK", "16"),
+                )
+                for key in _ABLATED
+            ),
+        ),
+        Suite(
+            "stress",
+            "padding, odd sizes, hard inputs, half precision",
+            STRESS,
+            counts=Counts(2, 10, 2),
+            extras=tuple(
+                Extra(key, dtype=dtype)
+                for dtype in ("float16", "bfloat16")
+                for key in ("x03", "x09", "x17", "x18", "x19", "x20", "x21")
+            ),
         ),
     )
 }

@@ -95,10 +95,12 @@ class Sitting:
         judge: Child,
         watch: Watch,
         exchange: Exchange,
-        again: bool,
+        sides: tuple[str, ...],
+        oracle_s: float,
     ) -> None:
         self._case = case
-        self._sides = ("baseline", *(["baseline_again"] if again else []), "candidate")
+        self._sides = sides
+        self._oracle_s = oracle_s
         self._worker = worker
         self._judge = judge
         self._watch = watch
@@ -178,9 +180,8 @@ class Sitting:
 
     def _check(self, position: int, seed: int) -> None:
         output = self._worker.ask(Show(position, self._exchange.folders), Output, self._watch)
-        figures = self._judge.ask(
-            Check(seed, taken(self._exchange, output), output.dtype), Figures, self._watch
-        )
+        check = Check(seed, taken(self._exchange, output), output.dtype, self._oracle_s)
+        figures = self._judge.ask(check, Figures, self._watch)
         self.found.figures.append(figures)
         if not figures.passed:
             raise CaseFailureError(

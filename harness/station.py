@@ -9,21 +9,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from harness import trials
 from harness.cards import Card
 from harness.channel import (
     Alone,
-    Build,
-    Check,
     Done,
     Enter,
     Facts,
-    Figures,
-    Forward,
     Load,
     Look,
     Looked,
-    Output,
-    Rest,
     Time,
     Timed,
 )
@@ -31,16 +26,14 @@ from harness.chatter import Relay
 from harness.environment import Setting, for_judge, for_worker, setting_of, thread_flags
 from harness.events import CaseDone, Device, Profile, Samples, Terms
 from harness.exchange import Exchange
+from harness.gating import Gating
 from harness.hardware import as_seen
 from harness.isolation import Identity, isolate
 from harness.limits import CaseFailureError, Limits, Watch
 from harness.process import ROOT, Child
-from harness.shapes import CHOOSING_ROUTES, FRESH_WORKER, Case, Settings, parse_settings
-from harness.sitting import SEED_BITS, Sitting, taken
+from harness.shapes import CHOOSING_ROUTES, FRESH_WORKER, Case, parse_settings
+from harness.sitting import SEED_BITS, Sitting
 from harness.telemetry import Monitor
-from harness.trials import gate_of
-
-WEIGHT_SEED_STEP = 1000
 
 
 class Station:
@@ -133,13 +126,11 @@ class Station:
     # --- a case's life ------------------------------------------------------------------------------------
 
     def _refuse_infeasible(self, case: Case) -> None:
-        need, have = case.shape.reference_bytes(case.dtype), self.card.memory_bytes
-        if have and need > have:
-            raise CaseFailureError(
-                "infeasible",
-                "memory",
-                f"the baseline needs {need} bytes at this size, the device has {have}",
-            )
+        copies = (
+            1 if self.card.torch_device == "cuda" else 2
+        )  # an output and the judge's share a CPU's memory
+        if words := trials.infeasible(case, self.card.memory_bytes, copies):
+            raise CaseFailureError("infeasible", "memory", words)
 
     def _gather(self, case: Case, watch: Watch) -> None:
         """Have judge and worker ready for the case."""
@@ -150,7 +141,11 @@ class Station:
         is_new, self._used = not self._used, True
         judge.welcome(Load(self._terms.own_harness), watch)
         worker.welcome(Load(self._terms.own_harness), watch)
-        if is_new and case.protocol in FRESH_WORKER:
+        if (
+            is_new
+            and case.protocol in FRESH_WORKER
+            and not trials.baseline_lacks(case, self.card.memory_bytes)
+        ):
             alone = Alone(case, parse_settings(case.harness_args).seed, secrets.randbits(SEED_BITS))
             self._before = worker.ask(alone, Timed, watch).samples
         try:
@@ -164,36 +159,31 @@ class Station:
     def _gate(self, case: Case, watch: Watch) -> None:
         """Let the judge compare every output with the reference. Raises CaseFailureError unless all pass."""
         assert self._judge and self._worker
-        settings = parse_settings(case.harness_args)
-        weight_seeds = [settings.seed + WEIGHT_SEED_STEP * i for i in range(max(1, self._terms.seeds))]
-        figures, input_seeds = [], []
-        for weight_seed in reversed(weight_seeds):  # the contest's own comes last: the timing goes on with it
-            self._judge.ask(Build(case, weight_seed), Done, watch)
-            self._worker.ask(Build(case, weight_seed), Done, watch)
-            for seed in range(weight_seed, weight_seed + settings.accuracy_trials):
-                output = self._worker.ask(Forward(seed, self._exchange.folders), Output, watch)
-                self._learn(output.facts)
-                self._check_route(case)
-                path = taken(self._exchange, output)
-                figures.append(self._judge.ask(Check(seed, path, output.dtype), Figures, watch))
-                input_seeds.append(seed)
-        self._judge.ask(Rest(), Done, watch)
-        gate = gate_of(figures, weight_seeds, sorted(input_seeds))
-        flags = dict(self._done.flags)
-        if (gate.rtol, gate.atol) != (Settings.rtol, Settings.atol):
-            flags["tolerances"] = f"rtol {gate.rtol:g} atol {gate.atol:g}"
-        self._done = replace(self._done, gate=gate, flags=flags)
-        if not all(part.passed for part in figures):
-            words = f"{gate.failed_elements} of {gate.total_elements} elements are outside the tolerances"
+
+        def learn(facts: Facts) -> None:
+            self._learn(facts)
+            self._check_route(case)
+
+        gating = Gating(self._worker, self._judge, self._exchange, watch, learn)
+        tried = gating.carry_out(trials.plan(case, self._terms.seeds, self.card.memory_bytes))
+        whole = [pair for pair in tried if not pair[0].truncated]
+        flags = {**self._done.flags, **trials.flags_of(case, tried)}
+        self._done = replace(self._done, gate=trials.gate_of(whole or tried), flags=flags)
+        if words := trials.verdict(case, tried):
             raise CaseFailureError("failed_gate", "gate", words)
 
     def _time(self, case: Case, watch: Watch, again: bool) -> Timed:
         assert self._worker and self._judge
+        lacks = trials.baseline_lacks(case, self.card.memory_bytes)
+        again = again and not lacks
+        sides = (*(() if lacks else ("baseline",)), *(("baseline_again",) if again else ()), "candidate")
         if case.protocol == "strict":
-            sitting = Sitting(case, self._terms, self._worker, self._judge, watch, self._exchange, again)
+            oracle_s = trials.oracle_s_of_timed(case, self.card.memory_bytes)
+            places = (self._worker, self._judge, watch, self._exchange)
+            sitting = Sitting(case, self._terms, *places, sides, oracle_s)
             timed = sitting.carry_out(self._learn)
         else:
-            timed = self._worker.ask(Time(again), Timed, watch)
+            timed = self._worker.ask(Time(again, not lacks), Timed, watch)
             self._learn(timed.facts)
         self._check_route(case)
         return replace(timed, samples=(*self._before, *timed.samples))
@@ -227,11 +217,14 @@ class Station:
         counts = case.counts.shortened(case.shape)
         short = {"timed_short": f"{counts.warmup}/{counts.repeats}/{counts.rounds}"}
         isolated = "yes" if self._isolated() else f"no: {self._isolation}"
+        need = trials.baseline_lacks(case, self.card.memory_bytes)
+        unable = {"baseline": f"not timed, its scores need {need} bytes"}
         mismatch = {"mismatch": self.card.mismatch.replace(";", ",")}
         return {
             **thread_flags(self.card),
             "isolated": isolated,
             **(short if counts != case.counts else {}),
+            **(unable if need else {}),
             **(mismatch if self.card.mismatch else {}),
         }
 

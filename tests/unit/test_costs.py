@@ -26,14 +26,16 @@ def test_cost_follows_counts_seeds_and_trials() -> None:
     assert cost_s(replace(case, counts=Counts(4, 5, 2))) == pytest.approx(start + 2 * (1 + 4 + 10) * call)
 
 
-def test_what_cannot_fit_costs_nothing() -> None:
-    """Shape 14's reference outgrows every card: the case is refused at once."""
-    assert cost_s(Case(SHAPES["s14"])) == 0
+def test_without_a_baseline_one_input_is_gated_and_one_side_timed() -> None:
+    """Shape 14 costs two calls a weight seed, and four timed ones of the candidate."""
+    call = call_cost_s(SHAPES["s14"])
+    costs = [cost_s(Case(SHAPES["s14"]), seeds) for seeds in (1, 3)]
+    assert costs == pytest.approx([(2 + 4) * call, (6 + 4) * call], rel=0.01)
 
 
-def test_whole_suite_is_minutes() -> None:
-    """The official suite is some twenty minutes of a T4, most of it shape 6."""
-    costs = {shape.key: cost_s(Case(shape)) for shape in SUITES["official"].shapes}
+def test_the_suite_but_for_shape_14_is_minutes() -> None:
+    """Thirteen official shapes are some twenty minutes of a T4, most of it shape 6."""
+    costs = {shape.key: cost_s(Case(shape)) for shape in SUITES["official"].shapes[:-1]}
     assert 10 < sum(costs.values()) / 60 < 60
     assert max(costs, key=lambda key: costs[key]) == "s06"
 
@@ -41,6 +43,5 @@ def test_whole_suite_is_minutes() -> None:
 def test_longest_case_comes_first_and_equal_ones_stay_in_order() -> None:
     """Several cards take the dearest case first, so that the last to end are short."""
     keys = [case.shape.key for case in longest_first(map(Case, OFFICIAL), seeds=1)]
-    assert keys[:3] == ["s06", "s13", "s08"]
-    assert keys[-1] == "s14"
+    assert keys[:4] == ["s14", "s06", "s13", "s08"]
     assert [key for key in keys if key in ("s02", "s03")] == ["s02", "s03"]

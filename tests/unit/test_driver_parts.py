@@ -30,7 +30,7 @@ from harness.limits import CaseFailureError, Limits, Watch
 from harness.outlet import EVENTS_FILE, Outlet, to_events_file, tolerant
 from harness.serving import is_out_of_memory
 from harness.shapes import SHAPES, Case, parse_duration
-from harness.trials import gate_of, worst
+from harness.trials import Trial, gate_of, worst
 
 CASE = Case(SHAPES["t01"], levers={"LEVER_X": "1"}, route="sdpa")
 MESSAGES: list[Message] = [
@@ -119,7 +119,8 @@ def test_worst_is_nan_if_any_is(values: list[float]) -> None:
 def test_gate_sums_counts_and_keeps_the_worst() -> None:
     """Counts add up over all trials; each figure is the worst of its kind, wherever it was."""
     trials = [Figures(True, 0, 10, 0.1, 5.0, 0.2), Figures(False, 3, 10, 0.4, 1.0, 1.5)]
-    gate = gate_of(trials, [1, 2], [1, 2])
+    gate = gate_of([(Trial(CASE, 7, seed), part) for seed, part in enumerate(trials)])
+    assert (gate.weight_seeds, gate.input_seeds, gate.worst_seeds) == ((7,), (0, 1), (7, 1))
     assert (gate.failed_elements, gate.total_elements) == (3, 20)
     assert (gate.max_abs, gate.max_rel, gate.gate_share) == (0.4, 5.0, 1.5)
 

@@ -6,7 +6,7 @@ import pytest
 
 from builder.accelerators import choose_backend, default_accelerator, lookup
 from builder.errors import UsageError
-from builder.spec import Selection, plan
+from builder.spec import Selection, levers, plan
 from harness.shapes import Counts
 
 
@@ -75,9 +75,22 @@ def test_whole_keys_make_a_range_too() -> None:
     assert keys == ["s02", "s03", "s04"]
 
 
-def test_the_ablation_has_sixteen_cases() -> None:
-    """Four shapes under four lever settings."""
-    assert len({case.id for case in plan(Selection("ablation"))}) == 16
+def test_the_ablation_has_every_route_and_lever() -> None:
+    """Four shapes by three routes, and by `sdpa` under three levers, one at a time."""
+    cases = plan(Selection("ablation"))
+    assert len({case.id for case in cases}) == 4 * 3 + 4 * 3
+    assert {case.route for case in cases} == {"eager", "sdpa", "compiled"}
+    assert {name for case in cases for name in case.levers} == {*levers()} - {"LEVER_ROUTE"}
+
+
+def test_the_stress_suite_has_every_dtype_and_kind_of_input() -> None:
+    """Hard inputs come in all three dtypes; its few calls name it `short`."""
+    cases = plan(Selection("stress"))
+    for inputs in ("small", "large", "offset", "outliers", "near_zero"):
+        dtypes = {case.dtype for case in cases if case.shape.inputs == inputs}
+        assert dtypes == {"float32", "float16", "bfloat16"}
+    assert {case.protocol for case in cases} == {"short"}
+    assert {case.shape.seq_len % 128 for case in cases} > {1, 31, 127, 129 % 128}
 
 
 def test_a_users_model_is_not_run_by_our_routes() -> None:
