@@ -46,6 +46,7 @@ def announce(spec: RunSpec, backend: Backend, clock: Clock) -> Iterator[str]:
     account = backend.account()
     if not account:
         return
+    yield from (f"note: {remark}" for remark in backend.remarks())
     minutes = math.ceil(estimate_s(spec) / 60)
     stops = (
         f"stops by itself after {spec.timeout_s / 60:.0f} min"

@@ -176,8 +176,11 @@ class Backend(Protocol):
     def quota(self) -> list[Quota]:
         """Return what the account has left; empty where nothing is counted."""
 
+    def remarks(self) -> list[str]:
+        """Return what people should know of how the account was found; asks nobody, after `account`."""
+
     def active(self) -> list[str]:
-        """Return the names of what the account has under way there."""
+        """Return the names of what the account has under way there and what takes one of its sessions."""
 
     def checks(self) -> Iterator[Finding]:
         """Look whether a push could go there, and yield what each look came to; raises nothing."""
@@ -192,6 +195,10 @@ class Unmetered:
 
     def quota(self) -> list[Quota]:
         """Nothing is counted."""
+        return []
+
+    def remarks(self) -> list[str]:
+        """There is nothing to know."""
         return []
 
     def active(self) -> list[str]:

@@ -16,6 +16,9 @@ from tests.service.kaggle.server import KaggleServer
 
 PUSH = ("push", "--accelerator", "NvidiaTeslaT4", "--no-rehearsal", "--shapes", "1", "--route", "eager")
 
+STALE_TOKEN = {"KAGGLE_API_TOKEN": "stale"}
+GOOD_KEY = {"KAGGLE_USERNAME": "alice", "KAGGLE_KEY": "key-of-alice"}
+
 
 def states() -> list[str]:
     """What the journal of the only run says, in order."""
@@ -52,6 +55,20 @@ def test_invalid(kaggle_environment: KaggleServer) -> None:
     assert "a/b/c/d/1" in done.stderr
     assert states() == ["intent", "refused"]
     assert kaggle_environment.sessions[0].wait() == "CANCEL_ACKNOWLEDGED"
+
+
+def test_a_push_tells_of_a_stale_token(
+    kaggle_environment: KaggleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The push goes on with the good key, and says which token was passed over and whose account pays."""
+    kaggle_environment.knobs.hold = True
+    for name, value in {**STALE_TOKEN, **GOOD_KEY}.items():
+        monkeypatch.setenv(name, value)
+    done = run_ferry(*PUSH)
+    assert done.returncode == 0, done.stderr
+    assert "the token in KAGGLE_API_TOKEN is no longer valid and is passed over" in done.stderr
+    assert "as alice" in done.stderr
+    assert kaggle_environment.calls("SaveKernel")[0].auth == "basic"
 
 
 def test_a_push_that_is_denied_is_refused(kaggle_environment: KaggleServer) -> None:
@@ -173,11 +190,7 @@ def test_doctor_finds_a_stale_token(
     kaggle_environment: KaggleServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stale token beside a good key is a fault that the push survives and the doctor explains."""
-    for name, value in {
-        "KAGGLE_API_TOKEN": "stale",
-        "KAGGLE_USERNAME": "alice",
-        "KAGGLE_KEY": "key-of-alice",
-    }.items():
+    for name, value in {**STALE_TOKEN, **GOOD_KEY}.items():
         monkeypatch.setenv(name, value)
     done = run_ferry("doctor")
     assert done.returncode == 3

@@ -97,6 +97,16 @@ def test_gpu_slots(kaggle_environment: KaggleServer) -> None:
     assert all("(queued)" in name for name in place.active())
 
 
+def test_sessions_without_a_gpu_take_no_gpu_slot(kaggle_environment: KaggleServer) -> None:
+    """A kernel that runs on a CPU is in nobody's way."""
+    kaggle_environment.knobs.hold = True
+    place = backend()
+    place.submit(intent(accelerator="cpu"))
+    assert place.active() == []
+    place.submit(intent(number=2))
+    assert len(place.active()) == 1
+
+
 def test_source_limit(kaggle_environment: KaggleServer) -> None:
     """A kernel that is too large is refused with the service's sentence."""
     kaggle_environment.knobs.source_limit = 100

@@ -7,12 +7,17 @@ import shutil
 import subprocess
 import sys
 from collections import namedtuple
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
 
 from builder import doctor
+from builder.backends.kaggle import checks
 from tests.command import ROOT, run_ferry
+
+NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
 def told(*places: str) -> dict[str, tuple[str, str]]:
@@ -125,6 +130,35 @@ def test_an_environment_that_leads_astray_is_found(monkeypatch: pytest.MonkeyPat
     detail, mend = told("kaggle")["kaggle: service"]
     assert "TEST" in detail
     assert "LOCALHOST" in mend
+
+
+@pytest.mark.parametrize(
+    ("ahead", "told_of", "is_fault"),
+    [
+        (timedelta(), "within 60 s", False),
+        (timedelta(minutes=5), "300 s ahead of Kaggle", True),
+        (timedelta(minutes=-5), "300 s behind Kaggle", True),
+    ],
+)
+def test_a_clock_that_is_wrong_is_found(ahead: timedelta, told_of: str, is_fault: bool) -> None:
+    """The service's own time is what this machine's is held against."""
+    date = format_datetime(NOON - ahead, usegmt=True)
+    found = checks.clock(date, NOON)
+    assert told_of in found.detail
+    assert bool(found.mend) == is_fault
+
+
+def test_a_date_that_is_none_is_no_fault() -> None:
+    """A service, or a proxy, may leave its time out."""
+    assert checks.clock("soon", NOON).mend == ""
+
+
+def test_the_clients_undeclared_package_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kaggle's own command line needs six and does not say so."""
+    monkeypatch.setattr(checks, "find_spec", lambda name: None if name == "six" else True)
+    detail, mend = told("kaggle")["kaggle: library"]
+    assert "six" in detail
+    assert mend == "pip install six"
 
 
 WITHOUT_LIBRARY = """

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from builder import accelerators
@@ -143,10 +144,18 @@ class Kaggle:
             if one
         ]
 
+    def remarks(self) -> list[str]:
+        """Return what is wrong with the credentials that were looked at."""
+        return [f"{remark.detail}: {remark.mend}" for remark in self.service.remarks]
+
     def active(self) -> list[str]:
-        """Return the account's kernels that are queued or running now, each with its state."""
+        """Return the account's kernels that are queued or running on a GPU or TPU, each with its state.
+
+        The service lists kernels, not sessions: those of the last hours are asked one by one.
+        """
         since = datetime.now(UTC).replace(tzinfo=None) - LONGEST
-        young = [one.ref for one in self.service.own_kernels() if (one.last_run_time or since) >= since]
+        kernels = filter(_has_accelerator, self.service.own_kernels())
+        young = [one.ref for one in kernels if (one.last_run_time or since) >= since]
         states = {ref: self._newest(ref) for ref in young}
         return [f"{ref} ({state})" for ref, state in states.items() if state in (State.QUEUED, State.RUNNING)]
 
@@ -176,6 +185,11 @@ def _what_to_save(intent: Intent, owner: str) -> dict[str, object]:
         **accelerators.kaggle_fields(intent.accelerator),
         **timeout,
     }
+
+
+def _has_accelerator(kernel: Any) -> bool:
+    """Whether a kernel's sessions have a GPU or TPU, going by its metadata; yes where that does not say."""
+    return bool(kernel.machine_shape or kernel.enable_tpu or kernel.enable_gpu or "enable_gpu" not in kernel)
 
 
 def _named(url: str) -> tuple[str, str] | None:

@@ -97,6 +97,10 @@ def refusal(answer: Answer, status: int, message: str, credential: Credential | 
         wait_s = seconds(answer.retry_after, answer.date)
         hint = f"it asks to be left alone for {wait_s:g} s" if wait_s else "try again in a minute"
         return InfrastructureError(told, hint, wait_s)
+    if status == 407:
+        return InfrastructureError(
+            told, "the proxy wants a password: HTTP_PROXY=http://NAME:PASSWORD@HOST:PORT"
+        )
     if status < 400:
         return InfrastructureError(
             told, "something between here and there leads calls elsewhere: a proxy, a login page?"

@@ -101,12 +101,13 @@ def _account(service: Service) -> Iterator[Finding]:
     except FerryError as problem:
         yield Finding("account", problem.message, problem.hint or "try again later")
     if service.wire.date:
-        yield _clock(service.wire.date)
+        yield clock(service.wire.date, datetime.now(UTC))
 
 
-def _clock(date: str) -> Finding:
+def clock(date: str, now: datetime) -> Finding:
+    """Hold this machine's time against the service's, which is to the second and as old as its answer."""
     try:
-        ahead_s = (datetime.now(UTC) - parsedate_to_datetime(date)).total_seconds()
+        ahead_s = (now - parsedate_to_datetime(date)).total_seconds()
     except (TypeError, ValueError):
         return Finding("clock", "Kaggle's answer has no readable date")
     if abs(ahead_s) > SKEW_S:
