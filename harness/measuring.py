@@ -172,7 +172,8 @@ class Desk:
         samples = official.in_turns(built.drawn, built.candidate, inputs, request.baseline)
         if request.again:
             samples += official.again(built.drawn, inputs)
-        self._look_after_timing(built, *inputs)
+        call_ms = Timed(samples, self._facts).call_ms()["candidate"]
+        self._look_after_timing(built, *inputs, is_long=call_ms > what_ran.LONGEST_CALL_S * 1e3)
         return Timed(samples, self._facts)
 
     def _strict(self, request: Warm | Block | Show | Sprint) -> Message:
@@ -201,15 +202,17 @@ class Desk:
             for name in names
         }
 
-    def _look_after_timing(self, built: Built, x: Tensor, mask: Tensor) -> None:
-        """Find out what would disturb the timing if it came first; too little memory is no failure."""
+    def _look_after_timing(self, built: Built, x: Tensor, mask: Tensor, is_long: bool) -> None:
+        """Find out what would disturb the timing if it came first; too little memory is no failure.
+
+        Two more calls, for the outputs' memory, are too much where a call `is_long`.
+        """
         self._ask_candidate(built)
         flags = dict(self._facts.flags)
         rows = getattr(built.candidate, "chunk_rows", None)
         with torch.inference_mode():
-            aliases = observing.unless_out_of_memory(
-                lambda: observing.aliases_output(built.candidate, x, mask)
-            )
+            look = partial(observing.aliases_output, built.candidate, x, mask)
+            aliases = None if is_long else observing.unless_out_of_memory(look)
             if isinstance(rows, int) and 0 < rows < x.shape[0]:
                 difference = observing.unless_out_of_memory(
                     lambda: chunk_difference(built.candidate, x, mask)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 # The estimate of a route's bytes is no measurement, and allocators lose some to fragments.
 USABLE_SHARE = 0.9
+COUNTABLE = 2**31 - 1
 
 _OUT_OF_MEMORY = ("out of memory", "DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED")
 
@@ -33,9 +34,13 @@ def free_bytes(device: torch.device) -> int:
     return sys.maxsize
 
 
-def plan_rows(batch: int, row_bytes: int, output_bytes: int, free: int) -> int:
-    """Rows of a chunk: the output and one chunk's work fit in `free` bytes; chunks are evened out."""
+def plan_rows(batch: int, row_bytes: int, output_bytes: int, free: int, element_bytes: int) -> int:
+    """Rows of a chunk: the output and one chunk's work fit in `free` bytes; chunks are evened out.
+
+    All of a chunk's elements, of `element_bytes`, can be counted in 32 bits, as some kernels do.
+    """
     room = int(free * USABLE_SHARE) - output_bytes
+    room = min(room, COUNTABLE * element_bytes)
     most = min(max(room // max(row_bytes, 1), 1), batch)
     chunks = -(-batch // most)
     return -(-batch // chunks)

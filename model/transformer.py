@@ -85,9 +85,8 @@ class OptimizedTransformer(Weights):
         if self._levers.chunk is not None:
             return min(self._levers.chunk, len(x))
         row_bytes = self._route.bytes_per_row(x, padding, self)
-        return chunking.plan_rows(
-            len(x), row_bytes, x.numel() * x.element_size(), chunking.free_bytes(x.device)
-        )
+        output_bytes, free = x.numel() * x.element_size(), chunking.free_bytes(x.device)
+        return chunking.plan_rows(len(x), row_bytes, output_bytes, free, x.element_size())
 
     def _report(self, chunk_rows: int | None) -> None:
         self.route_ran, self.route_note = self._route.ran, self._route.note

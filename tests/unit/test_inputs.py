@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor
 
-from harness.baseline import TransformerConfig
-from harness.inputs import generate_random_case
+from harness.baseline import BaselineTransformer, TransformerConfig
+from harness.inputs import KINDS, altered, generate_random_case
+from harness.shapes import SHAPES
 
 CONFIG = TransformerConfig(50, 8, 2, 1, 2, 1, True)
 CPU = torch.device("cpu")
@@ -45,3 +47,36 @@ def test_padding_masks_are_prefixes_of_every_allowed_length() -> None:
 def test_full_padding_leaves_a_token() -> None:
     """A ratio of 1 still leaves each sequence one token at least."""
     assert int(_case(padding_ratio=1.0)[1].sum(dim=1).min()) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_harder_inputs_keep_their_padding(kind: str) -> None:
+    """Each kind changes what counts, is finite in float16, too, and leaves zeros where nothing counts."""
+    x, mask = generate_random_case(CONFIG, CPU, torch.float16, 7, 0.5, 1.0)
+    before = x.clone()
+    harder = altered(kind, x, mask)
+    assert (harder.shape, harder.dtype) == (before.shape, before.dtype)
+    assert not torch.equal(harder, before)
+    assert (harder[~mask] == 0).all()
+    assert harder.isfinite().all()
+
+
+def test_normal_inputs_are_the_contest_s() -> None:
+    """Where a shape names no kind, the draw is left alone; an unknown kind is an error."""
+    x, mask = _case(padding_ratio=0.5)
+    assert altered("normal", x, mask) is x
+    with pytest.raises(KeyError):
+        altered("soft", x, mask)
+    assert {shape.inputs for shape in SHAPES.values()} == {"normal", *KINDS}
+
+
+def test_near_zero_inputs_give_outputs_near_zero() -> None:
+    """In every other token all outputs but two are below the absolute tolerance."""
+    config = TransformerConfig(2, 8, 128, 4, 128, 2, True)
+    torch.manual_seed(1)
+    baseline = BaselineTransformer(config)
+    x, mask = generate_random_case(config, CPU, torch.float32, 7, 0.0, 1.0)
+    with torch.no_grad():
+        output = baseline(altered("near_zero", x, mask), mask)
+    assert float(output[:, ::2, 1:-1].abs().max()) < 0.01
+    assert float(output[:, ::2, 1:-1].abs().median()) < 0.002

@@ -92,11 +92,15 @@ def test_a_chunk_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     row_bytes=st.integers(1, 2**34),
     output_bytes=st.integers(0, 2**36),
     free=st.integers(0, 2**38),
+    element_bytes=st.sampled_from([2, 4]),
 )
-def test_a_plan_fits(batch: int, row_bytes: int, output_bytes: int, free: int) -> None:
-    """Planned rows fit beside the output or are one; no fewer chunks would fit; the last is not a crumb."""
-    rows = plan_rows(batch, row_bytes, output_bytes, free)
-    room = int(free * USABLE_SHARE) - output_bytes
+def test_a_plan_fits(batch: int, row_bytes: int, output_bytes: int, free: int, element_bytes: int) -> None:
+    """Planned rows fit beside the output or are one; no fewer chunks would fit; the last is not a crumb.
+
+    What fits can also be counted in 32 bits.
+    """
+    rows = plan_rows(batch, row_bytes, output_bytes, free, element_bytes)
+    room = min(int(free * USABLE_SHARE) - output_bytes, (2**31 - 1) * element_bytes)
     chunks = -(-batch // rows)
     assert 1 <= rows <= batch
     assert rows == 1 or rows * row_bytes <= room
