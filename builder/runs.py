@@ -172,6 +172,13 @@ class Run:
         return [part for part in self.parts() if not self.has_come(part)]
 
     @property
+    def is_probe(self) -> bool:
+        """Whether it is a probe, which nobody means who names no run."""
+        with contextlib.suppress(UsageError):  # a damaged run is not hidden
+            return self.spec.is_probe
+        return False
+
+    @property
     def is_finished(self) -> bool:
         """Whether nothing more is to come: its rows have been written, or no place took it."""
         return self.state(0) == "parsed" or all(self.state(part) == "refused" for part in self.parts())
@@ -256,7 +263,7 @@ def find(prefix: str | None) -> Run:
         found = [run for run in all_runs() if run.id.startswith(prefix)]
         missing = f"no run in {runs_root()} begins with {prefix!r}"
     else:
-        found = [run for run in all_runs() if not run.is_finished and run.parts()]
+        found = [run for run in all_runs() if not run.is_finished and run.parts() and not run.is_probe]
         missing = f"no run in {runs_root()} is unfinished"
     if not found:
         raise UsageError(missing, "`ferry ls` lists the runs")

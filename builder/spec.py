@@ -11,6 +11,8 @@ from pathlib import Path
 from builder.errors import UsageError
 from harness.shapes import DTYPE_BYTES, OFFICIAL_COUNTS, SUITES, Case, Counts, Shape, Suite, parse_settings
 
+PROBE = "probe"  # what stands for a suite in a run without cases, which only looks what hardware comes
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -43,6 +45,12 @@ class RunSpec:
     form: str = "notebook"
     device_packages: tuple[str, ...] = ()
     internet: bool = False
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it only looks what hardware comes."""
+        return self.suite == PROBE
+
     target_ci: float = 0.0
 
 
