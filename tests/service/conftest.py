@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from builder.clock import SystemClock
 from tests.service.asking import Asking
+from tests.service.ferrying import Hurried
 from tests.service.kaggle.server import KaggleServer, serving
 
 
@@ -22,6 +24,14 @@ def kaggle_environment(kaggle: KaggleServer, monkeypatch: pytest.MonkeyPatch) ->
     for name, value in kaggle.environment().items():
         monkeypatch.setenv(name, value)
     return kaggle
+
+
+@pytest.fixture
+def hurried(kaggle_environment: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> KaggleServer:
+    """The same service, and a clock on which this process hardly sleeps."""
+    for name in ("now", "monotonic", "sleep"):
+        monkeypatch.setattr(SystemClock, name, getattr(Hurried, name))
+    return kaggle_environment
 
 
 @pytest.fixture

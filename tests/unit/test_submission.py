@@ -11,7 +11,6 @@ from builder import runs, submission
 from builder.backends import Intent, State, Status, Submission
 from builder.backends.local import Local
 from builder.backends.manual import Manual
-from builder.clock import SystemClock
 from builder.errors import (
     CapacityError,
     FerryError,
@@ -23,6 +22,7 @@ from builder.errors import (
 from builder.runs import Run
 from builder.spec import RunSpec
 from builder.waiting import Watch
+from tests.unit.clocks import Hourglass
 
 
 class Failing(Manual):
@@ -102,25 +102,6 @@ def test_a_log_without_its_local_run_ends(run: Run) -> None:
     blocks: Iterator[bytes] = Local().follow_log(accepted)
     assert list(blocks) == []
     assert Local().status([accepted])[0].state is State.LOST
-
-
-class Hourglass(SystemClock):
-    """A clock on which time passes by sleeping alone."""
-
-    def __init__(self) -> None:
-        self.naps: list[float] = []
-
-    def monotonic(self) -> float:
-        """Return the seconds slept."""
-        return sum(self.naps)
-
-    def now(self) -> float:
-        """Return the time with the seconds slept."""
-        return super().now() + sum(self.naps)
-
-    def sleep(self, seconds: float) -> None:
-        """Be later at once."""
-        self.naps.append(seconds)
 
 
 def test_the_host_s_patience_ends_on_time(run: Run) -> None:
