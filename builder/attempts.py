@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -123,6 +123,10 @@ class Attempt:
             raise MissingError("it is said to have passed with no gate or no samples")
         return done, _assembled(self.samples.get(case_id, []), done.samples)
 
+    def places(self, case_id: str) -> dict[str, Rounds]:
+        """Return, shaped like a case's samples, their places in their blocks; other rounds have none."""
+        return _joined(self.samples.get(case_id, []), lambda part: part.places)
+
     def _why_none(self, case_id: str) -> str:
         started = self.started.get(case_id)
         if started is None:
@@ -161,23 +165,35 @@ def _lost(numbers: list[int]) -> str:
 
 def _assembled(parts: list[Samples], expected: int) -> dict[str, Rounds]:
     """Put samples together by side and round. MissingError when they do not add up."""
-    rounds: dict[tuple[str, int], list[int]] = {}
-    for part in sorted(parts, key=lambda samples: (samples.side, samples.round, samples.start)):
-        values = rounds.setdefault((part.side, part.round), [])
-        if part.start != len(values):
-            raise MissingError(f"its {part.side} samples of round {part.round} have a hole or come twice")
+    reached: dict[tuple[str, int], int] = {}
+    for part in _in_order(parts):
+        where = f"its {part.side} samples of round {part.round}"
         try:
-            values.extend(part.values)
+            values, places = part.values, part.places
         except DamagedEventError as problem:
             raise MissingError(str(problem)) from problem
+        if part.start != reached.get((part.side, part.round), 0):
+            raise MissingError(f"{where} have a hole or come twice")
         if not values or not all(values):
-            raise MissingError(
-                f"its {part.side} samples of round {part.round} are none, or have a time of 0 ns"
-            )
-    found = sum(map(len, rounds.values()))
-    if found != expected:
+            raise MissingError(f"{where} are none, or have a time of 0 ns")
+        if places and len(places) != len(values):
+            raise MissingError(f"{where} are {len(values)}, with {len(places)} places")
+        reached[part.side, part.round] = part.start + len(values)
+    if (found := sum(reached.values())) != expected:
         raise MissingError(f"{found} of its {expected} samples are in the log")
+    return _joined(parts, lambda part: part.values)
+
+
+def _in_order(parts: list[Samples]) -> list[Samples]:
+    return sorted(parts, key=lambda part: (part.side, part.round, part.start))
+
+
+def _joined(parts: list[Samples], what: Callable[[Samples], tuple[int, ...]]) -> dict[str, Rounds]:
+    """Join what the parts of each round hold, by side."""
+    rounds: dict[tuple[str, int], tuple[int, ...]] = {}
+    for part in _in_order(parts):
+        rounds[part.side, part.round] = rounds.get((part.side, part.round), ()) + what(part)
     sides: dict[str, Rounds] = {}
-    for (side, _), values in sorted(rounds.items()):
-        sides[side] = (*sides.get(side, ()), tuple(values))
+    for (side, _), values in rounds.items():
+        sides[side] = (*sides.get(side, ()), values)
     return sides

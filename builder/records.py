@@ -38,8 +38,9 @@ class CaseRecord:
 
     `done` is None where nothing is certain, and `reason` says why. `attempt` is the one that has the last
     word, None when the log has none at all; `unsealed` says why its seal proves nothing, if so. `plan` has
-    empty fields when its event is lost. `samples` holds nanoseconds by side (`baseline`, `candidate`) and
-    round; `profiles` is what each side was busy with, where that was asked for.
+    empty fields when its event is lost. `samples` holds nanoseconds by side (`baseline`, `candidate`, …)
+    and round, `places` where in a block they were taken; `profiles` is what each side was busy with, where
+    that was asked for.
     """
 
     case: Case
@@ -50,6 +51,7 @@ class CaseRecord:
     reason: str = ""
     device: Device | None = None
     samples: dict[str, Rounds] = field(default_factory=dict)
+    places: dict[str, Rounds] = field(default_factory=dict)
     unsealed: str = ""
     profiles: tuple[Profile, ...] = ()
 
@@ -253,8 +255,14 @@ def _case(blank: CaseRecord, attempts: Sequence[Attempt]) -> CaseRecord:
         done, samples = attempt.result(case_id)
     except MissingError as missing:
         return replace(record, reason=str(missing))
-    device, profiles = attempt.devices.get(done.device_index), tuple(attempt.profiles.get(case_id, ()))
-    return replace(record, done=done, samples=samples, device=device, profiles=profiles)
+    return replace(
+        record,
+        done=done,
+        samples=samples,
+        places=attempt.places(case_id),
+        device=attempt.devices.get(done.device_index),
+        profiles=tuple(attempt.profiles.get(case_id, ())),
+    )
 
 
 def _missing(attempts: Iterable[Attempt], cases: Iterable[CaseRecord]) -> list[str]:

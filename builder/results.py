@@ -6,14 +6,16 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from builder.errors import Exit, worst
 from builder.records import CaseRecord, Records
 from builder.runs import atomic_write
+from builder.stats import Comparison, Word
 from builder.terminal import printable
-from builder.timings import timing_of
+from builder.timings import flags_of, timing_of
 from harness.events import CaseDone, Device, Gate, Plan, Profile, Work, is_simulated
 
 SCHEMA = 1
@@ -86,6 +88,18 @@ class Row:
     started_at: str = ""
 
     @property
+    def verdict(self) -> Word | None:
+        """Whether the candidate is faster than the baseline by more than noise; None without a speed-up."""
+        if not (self.speedup and self.speedup_low and self.speedup_high):
+            return None
+        return Comparison(self.speedup, self.speedup_low, self.speedup_high, self.noise_floor).word
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the speed-up is a difference at all, and not within the noise."""
+        return self.verdict in (Word.FASTER, Word.SLOWER)
+
+    @property
     def is_simulated(self) -> bool:
         """Whether its device was made up: it measures nothing, and is never ranked, published or audited."""
         return is_simulated(self.device)
@@ -133,7 +147,8 @@ def _said(done: CaseDone | None, record: CaseRecord) -> dict[str, Any]:
     names = ("status", "error_kind", "error", "route_ran", "route_note", "tf32", "attention_backend")
     more = ("aliases_output", "samples", "first_call_s", "compile_s", "peak_mem_mib", "flags")
     unsealed = {"unsealed": record.unsealed} if record.unsealed else {}
-    flags = done.flags | _worst(done.gate) | unsealed
+    timed = flags_of(record) if done.status == "passed" else {}
+    flags = done.flags | _worst(done.gate) | unsealed | timed
     return {name: getattr(done, name) for name in (*names, *more)} | {"flags": flags}
 
 
@@ -208,15 +223,19 @@ def results_csv(table: Sequence[Row]) -> str:
 
 
 def samples_csv(records: Records) -> str:
-    """Return the text of `samples.csv`: every raw sample in nanoseconds, under its case, side and round."""
+    """Return the text of `samples.csv`: every raw sample in nanoseconds, under its case, side and round.
+
+    Where sides take turns, a round is a block, samples of the same index are of the same turn, and `position`
+    is the sample's place among all calls of its block.
+    """
     lines = (
-        (record.case.id, side, number, index, ns)
+        (record.case.id, side, number, index, place, ns)
         for record in records.cases
         for side, rounds in sorted(record.samples.items())
-        for number, samples in enumerate(rounds)
-        for index, ns in enumerate(samples)
+        for number, (samples, places) in enumerate(zip(rounds, record.places[side], strict=True))
+        for index, (ns, place) in enumerate(zip_longest(samples, places))
     )
-    return _csv(("case_id", "side", "round", "index", "ns"), lines)
+    return _csv(("case_id", "side", "round", "index", "position", "ns"), lines)
 
 
 def profile_csv(records: Records) -> str:

@@ -1,4 +1,4 @@
-"""A passed case's raw samples to its row's times. The statistics are in `builder.stats`."""
+"""What a passed case's samples come to: medians, quantiles, the speed-up, and what its noise is."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 
 from builder import stats
 from builder.records import CaseRecord
+from builder.stats import Comparison
+
+PAIRED = "strict"  # the protocol whose sides take turns call by call
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What a passed case's samples come to; times in milliseconds. Without a baseline there is no ratio."""
+    """A row's figures; times in milliseconds. Without a baseline there is no ratio."""
 
     median_ms: float
     tokens_per_s: float
@@ -22,21 +25,53 @@ class Timing:
 
 
 def timing_of(record: CaseRecord) -> Timing | None:
-    """Return the figures, or None where the candidate has no samples."""
-    baseline, candidate = record.samples.get("baseline"), record.samples.get("candidate")
+    """Return the figures, or None where the candidate has no samples.
+
+    Where the baseline was timed against itself, what it differs by is noise and no less than the floor.
+    """
+    candidate = record.samples.get("candidate")
     if not candidate:
         return None
-    after = stats.pooled_median(candidate) / 1e6
-    alone = Timing(after, record.case.shape.tokens / after * 1e3)
-    if not baseline:
+    median_ms = stats.pooled_median(candidate) / 1e6
+    alone = Timing(median_ms, record.case.shape.tokens / median_ms * 1e3)
+    found, itself = _compared(record, "candidate"), _compared(record, "baseline_again")
+    if not found:
         return alone
-    before = stats.pooled_median(baseline) / 1e6
-    low, high = stats.speedup_interval(baseline, candidate, record.case.id)
+    floors = [found.floor, abs(itself.ratio - 1) if itself else None]
     return replace(
         alone,
-        baseline_median_ms=before,
-        speedup=before / after,
-        speedup_low=low,
-        speedup_high=high,
-        noise_floor=stats.noise_floor(baseline),
+        baseline_median_ms=stats.pooled_median(record.samples["baseline"]) / 1e6,
+        speedup=found.ratio,
+        speedup_low=found.low,
+        speedup_high=found.high,
+        noise_floor=max((floor for floor in floors if floor is not None), default=None),
     )
+
+
+def _compared(record: CaseRecord, side: str) -> Comparison | None:
+    """Compare the baseline with another side; None where one of them was not timed."""
+    baseline, other = record.samples.get("baseline"), record.samples.get(side)
+    if not baseline or not other:
+        return None
+    seed = record.case.id if side == "candidate" else f"{record.case.id} {side}"
+    return stats.compare(baseline, other, seed, record.case.protocol == PAIRED)
+
+
+def flags_of(record: CaseRecord) -> dict[str, str]:
+    """Return what a row's flags say of a case's samples: quantiles, and the baseline against itself.
+
+    `aa` is the baseline's time over that of the same code timed as if it were a candidate, with its interval.
+    """
+    told: dict[str, str] = {}
+    if candidate := record.samples.get("candidate"):
+        told |= {f"{name}_ms": _ms(stats.quantile(candidate, q)) for name, q in (("p10", 0.1), ("p90", 0.9))}
+    if before := record.samples.get("baseline_before"):
+        told["baseline_before_ms"] = _ms(stats.pooled_median(before))
+    if itself := _compared(record, "baseline_again"):
+        figures = {"aa": itself.ratio, "aa_low": itself.low, "aa_high": itself.high}
+        told |= {name: f"{figure:.6g}" for name, figure in figures.items()}
+    return told
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.6g}"

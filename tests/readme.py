@@ -20,6 +20,7 @@ from builder.cli.run import command as run_command
 from builder.overview import commands as commands_of_ferry
 from builder.overview import short_help
 from builder.results import COLUMNS
+from builder.stats import Comparison, Word
 from harness.events import STATUSES, is_simulated
 from harness.shapes import SUITES
 
@@ -76,11 +77,18 @@ def run(run_id: str) -> str:
 def _row(row: dict[str, str]) -> str:
     sizes = " ".join(row[name] for name in ("batch", "seq_len", "d_model", "heads", "ffn_dim", "layers"))
     interval = f"{float(row['speedup_low']):.3f}–{float(row['speedup_high']):.3f}" if row["speedup"] else ""
-    ratio = f"{float(row['speedup']):.3f}×" if row["speedup"] else ""
+    ratio = f"{_mark(row)}{float(row['speedup']):.3f}×" if row["speedup"] else ""
     times = [_short(row[name]) for name in ("baseline_median_ms", "median_ms")]
     errors_ = [_short(row[name]) for name in ("max_abs", "gate_share")]
     cells = [row["shape"], sizes, row["dtype"], row["status"], *times, ratio, interval, *errors_]
     return f"| {' | '.join(cells)} |"
+
+
+def _mark(row: dict[str, str]) -> str:
+    """What stands before a speed-up that lies within the noise."""
+    ratio, low, high = (float(row[name]) for name in ("speedup", "speedup_low", "speedup_high"))
+    word = Comparison(ratio, low, high, float(row["noise_floor"] or 0)).word
+    return "" if word in (Word.FASTER, Word.SLOWER) else "~"
 
 
 def _short(cell: str) -> str:

@@ -167,7 +167,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.dtype,
         _number(row.baseline_median_ms, ".4g"),
         _number(row.median_ms, ".4g"),
-        _number(row.speedup, ".2f", "×"),
+        ("~" if row.speedup and not row.is_told else "") + _number(row.speedup, ".2f", "×"),
         interval,
         _number(row.max_abs, ".2g"),
         _number(row.gate_share, ".2g"),
@@ -188,10 +188,25 @@ def _summary(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the totals: what became of the cases, then each route's geomean, which are never blended."""
     devices = " and ".join(sorted({row.device for row in rows if row.device})) or "no device"
     yield f"{', '.join(f'{count} {status}' for status, count in results.counts(rows).items())} on {devices}"
-    for route, dtype in dict.fromkeys((row.route, row.dtype) for row in rows):
-        ours = [row for row in rows if (row.route, row.dtype) == (route, dtype)]
+    for kind in dict.fromkeys(map(_kind, rows)):
+        ours = [row for row in rows if _kind(row) == kind]
         ratios = [row.speedup for row in ours if row.speedup]
-        floors = [row.noise_floor for row in ours if row.noise_floor is not None]
         if ratios:
-            noise = f", noise floor up to {max(floors):.1%}" if floors else ""
-            yield f"{route} {dtype}: geomean {geomean(ratios):.3f}× over {len(ratios)} of {len(ours)}{noise}"
+            figure = f"geomean {geomean(ratios):.3f}× over {len(ratios)} of {len(ours)}"
+            yield ", ".join([f"{' '.join(kind)}: {figure}", *_noise(ours)])
+
+
+def _kind(row: Row) -> tuple[str, ...]:
+    return row.route, row.dtype, row.protocol
+
+
+def _noise(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what bears on a geomean: the noise floor, the baseline against itself, what is no difference."""
+    floors = [row.noise_floor for row in rows if row.noise_floor is not None]
+    if floors:
+        yield f"noise floor up to {max(floors):.1%}"
+    itself = [float(row.flags["aa"]) for row in rows if "aa" in row.flags]
+    if itself:
+        yield f"the baseline against itself {', '.join(f'{ratio:.3f}' for ratio in itself)}"
+    if within := sum(not row.is_told for row in rows if row.speedup):
+        yield f"{within} within the noise (~)"
