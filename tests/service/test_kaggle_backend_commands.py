@@ -11,6 +11,7 @@ import pytest
 from builder import runs
 from builder.errors import Exit
 from tests.command import run_ferry
+from tests.service.client import Client
 from tests.service.kaggle.knobs import FORECAST_QUOTA, SLOTS, WEEKLY_QUOTA, Fault
 from tests.service.kaggle.server import KaggleServer
 
@@ -110,6 +111,24 @@ def test_source_of_a_push(kaggle_environment: KaggleServer) -> None:
     )
     assert sent["enableInternet"] is about["enable_internet"] is True
     assert sent["sessionTimeoutSeconds"] == 540
+
+
+@pytest.mark.parametrize("form", ["script", "notebook"])
+def test_the_real_client_would_send_the_same(
+    kaggle_environment: KaggleServer, form: str, tmp_path: Path
+) -> None:
+    """The run's folder, pushed by Kaggle's own client, makes the request that ferry has made of it."""
+    kaggle_environment.knobs.hold = True
+    done = run_ferry(*PUSH, "--as", form, "--timeout", "9m")
+    assert done.returncode == 0, done.stderr
+    [run] = runs.all_runs()
+    client = Client.of(kaggle_environment, tmp_path / "home")
+    client("kernels", "push", "-p", run.part(1), "--accelerator", "NvidiaTeslaT4", "--timeout", "540")
+    ours, theirs = (request.body for request in kaggle_environment.calls("SaveKernel"))
+    assert ours.pop("slug") == f"alice/{theirs.pop('slug')}"
+    if form == "notebook":  # the client writes the JSON anew
+        ours["text"], theirs["text"] = json.loads(ours["text"]), json.loads(theirs["text"])
+    assert ours == theirs
 
 
 @pytest.mark.parametrize("name", ["nvidiaTeslaT4", "NvidiaTeslaT4x2", "NvidiaTeslaP100", "gpu_t4x2"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from builder.backends import State
+from builder.backends.kaggle import livelog
 from builder.errors import DeniedError, InfrastructureError, RefusedThereError
 from builder.log import LogReader
 from tests.service.kaggle.knobs import Ending, Fault, LogForm, WordForm
@@ -36,6 +37,17 @@ def test_status_word(kaggle_environment: KaggleServer, word: str) -> None:
     [status] = place.status([submission])
     assert status.state is State.UNKNOWN
     assert status.message
+
+
+@pytest.mark.parametrize("honours_versions", [True, False])
+def test_stale(kaggle_environment: KaggleServer, honours_versions: bool) -> None:
+    """A service that answers for what ran before has nothing to take for this run: its name is new."""
+    kaggle_environment.knobs.stale_s = 600
+    kaggle_environment.knobs.honours_versions = honours_versions
+    ended(kaggle_environment)
+    kaggle_environment.knobs.hold = True
+    place = backend()
+    assert place.status([place.submit(intent(number=2))])[0].state is State.QUEUED
 
 
 @pytest.mark.parametrize(
@@ -84,8 +96,11 @@ def test_too_many_requests(kaggle_environment: KaggleServer, retry_after: str) -
 # --- the live log -----------------------------------------------------------------------------------------
 
 
-def test_the_live_log_ends_when_the_run_ends(kaggle_environment: KaggleServer) -> None:
-    """It comes while the program runs, and its end is the run's end."""
+def test_the_live_log_ends_when_the_run_ends(
+    kaggle_environment: KaggleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes while the program runs, silence is told, and its end is the run's end."""
+    monkeypatch.setattr(livelog, "TICK_S", 0.2)
     place = backend()
     submission = place.submit(
         intent("import time\nprint('one', flush=True)\ntime.sleep(1.5)\nprint('two')\n")
@@ -129,6 +144,30 @@ def test_the_stored_log_has_the_live_logs_bytes(kaggle_environment: KaggleServer
     live = b"".join(place.follow_log(submission))
     kaggle_environment.sessions[0].wait()
     assert b"".join(place.follow_log(submission)) == live
+
+
+def test_stream_wait(kaggle_environment: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a queued run's log is waited for, silence is told; a service that gives up denies it."""
+    monkeypatch.setattr(livelog, "TICK_S", 0.1)
+    kaggle_environment.knobs.hold = True
+    kaggle_environment.knobs.stream_wait_s = 1.0
+    place = backend()
+    found: list[bytes] = []
+    with pytest.raises(DeniedError):
+        for block in place.follow_log(place.submit(intent())):
+            found.append(block)
+    assert set(found) == {b""}
+
+
+def test_stream_silence(kaggle_environment: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that says nothing for a while is survived."""
+    monkeypatch.setattr(livelog, "TICK_S", 0.1)
+    kaggle_environment.knobs.stream_silence_s = 1.0
+    place = backend()
+    submission = place.submit(intent("import time\nprint('late', flush=True)\ntime.sleep(2)\n"))
+    blocks = list(place.follow_log(submission))
+    assert blocks[0] == b""
+    assert data_of(blocks).startswith("late\n")
 
 
 def test_no_stream(kaggle_environment: KaggleServer) -> None:

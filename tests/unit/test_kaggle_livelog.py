@@ -117,4 +117,4 @@ def test_trouble_comes_through_the_silence() -> None:
         raise InfrastructureError("cut")
 
     with pytest.raises(InfrastructureError, match="cut"):
-        list(with_silence(blocks()))
+        list(with_silence(blocks(), tick_s=30))

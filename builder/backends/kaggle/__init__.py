@@ -78,11 +78,15 @@ class Kaggle:
         ]
 
     def follow_log(self, submission: Submission) -> Iterator[bytes]:
-        """Yield the live log, one JSON record a line."""
-        owner, slug, version = Reference.of(submission)
+        """Yield the live log, one JSON record a line; that of a queued run may be long in coming."""
+        self.service.credential()  # asked for here, for the log is read by a thread
+        return livelog.with_silence(self._live_log(Reference.of(submission)), livelog.TICK_S)
+
+    def _live_log(self, reference: Reference) -> Iterator[bytes]:
+        owner, slug, version = reference
         path = f"kernels/logs/stream/{quote(owner)}/{quote(slug)}?versionLabel=v{version}"
         content_type, blocks = self.service.wire.live_log(path, self.service.credential())
-        return livelog.with_silence(livelog.records(content_type, blocks))
+        yield from livelog.records(content_type, blocks)
 
     def fetch_log(self, submission: Submission, target: Path) -> None:
         """Write the stored log, which is empty when the service has none, or none yet."""

@@ -16,7 +16,7 @@ from email.message import Message
 from builder.errors import FerryError, InfrastructureError
 
 END = "END_OF_LOG"
-TICK_S = 1.0  # how often silence is told
+TICK_S = 3.0  # how often silence is told
 
 
 def records(content_type: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -82,7 +82,7 @@ def _record(data: str) -> bytes:
     return json.dumps(plain).encode() + b"\n"
 
 
-def with_silence(blocks: Iterator[bytes], tick_s: float = TICK_S) -> Iterator[bytes]:
+def with_silence(blocks: Iterator[bytes], tick_s: float) -> Iterator[bytes]:
     """Yield the blocks, and b"" whenever none has come for a while: reading a socket cannot be told to do so.
 
     Raises what the blocks raise.
