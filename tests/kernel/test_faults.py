@@ -138,7 +138,7 @@ def test_nothing_is_noted_without_need(log: Log) -> None:
     """A plain case has no flags but how it was run, and its outputs lie apart."""
     done = log.done[SOUND[1].id]
     assert done.aliases_output is False
-    assert done.flags.keys() == {"threads", "wait_policy", "isolated"}
+    assert done.flags.keys() == {"threads", "wait_policy", "cores", "isolated"}
 
 
 @pytest.mark.slow

@@ -31,3 +31,14 @@ def test_unasked_the_attention_is_still_named(kernel: Kernel) -> None:
     log = kernel.run(order(sound))
     assert profiles(log) == []
     assert log.done[sound.id].attention_backend == "math"
+
+
+def test_death_while_looking_costs_nothing(kernel: Kernel) -> None:
+    """A candidate that ends its process once it is watched keeps its times; the next one has a new worker."""
+    both = [case("dies_when_watched", shape) for shape in ("t05", "t01")]
+    log = kernel.run(order(*both))
+    for asked in both:
+        done = log.done[asked.id]
+        assert (done.status, done.attention_backend) == ("passed", "")
+        assert done.flags["looked"] == "failed: the worker left with exit code 3"
+        assert len(log.samples(asked)) > 1
