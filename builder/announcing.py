@@ -21,12 +21,14 @@ _TRIES = 2  # nothing that is said here is worth a long wait
 def estimate_s(spec: RunSpec) -> float:
     """Estimate a session's seconds: its start, and the cases dealt to the cards, the longest by itself.
 
-    `START_S + max(longest, sum / cards)` over `harness.shapes.cost_s` of each case, which is for a T4.
+    `START_S + max(longest, sum / cards)` over `harness.shapes.cost_s` of each case, which is for a T4, none
+    above its own limit.
     """
     known = accelerators.lookup(spec.accelerator) if spec.accelerator else None
     there = known.count if known else 1
     cards = min(there, spec.devices) if spec.devices else there
-    costs = [cost_s(case, spec.seeds) for case in spec.cases] or [0.0]
+    most_s = spec.case_timeout_s or math.inf
+    costs = [min(most_s, cost_s(case, spec.seeds)) for case in spec.cases] or [0.0]
     return START_S + max(*costs, sum(costs) / cards)
 
 

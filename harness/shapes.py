@@ -133,14 +133,15 @@ _START_S = 15.0  # two processes that import torch and meet a card
 _PASSES, _SCORE_PASSES = 30, 17  # how often a layer reads or writes an activation [B,S,D], a score [B,H,S,S]
 
 
-def call_cost_s(shape: Shape) -> float:
+def call_cost_s(shape: Shape, scores: bool = True) -> float:
     """Estimate the seconds of one forward of the baseline in float32 on a T4: the larger of host and card.
 
-    Card: L·(8·T·D² + 4·T·D·F + 4·T·S·D) operations with T = B·S, and L·4·(30·T·D + 17·B·H·S²) bytes.
+    Card: L·(8·T·D² + 4·T·D·F + 4·T·S·D) operations with T = B·S, and L·4·(30·T·D + 17·B·H·S²) bytes; the
+    latter term is left out for a model that keeps no `scores` in memory.
     """
     tokens, width = shape.tokens, shape.d_model
     flop = tokens * width * (8 * width + 4 * shape.ffn_dim + 4 * shape.seq_len)
-    elements = _PASSES * tokens * width + _SCORE_PASSES * tokens * shape.heads * shape.seq_len
+    elements = _PASSES * tokens * width + scores * _SCORE_PASSES * tokens * shape.heads * shape.seq_len
     return shape.layers * max(flop / _FLOPS + 4 * elements / _BYTES_PER_S, _HOST_S_PER_LAYER)
 
 
@@ -148,12 +149,15 @@ def cost_s(case: Case, seeds: int = 1) -> float:
     """Estimate the seconds that a case takes on a T4, its processes' start included; both sides cost alike.
 
     The gate calls each side once an input and weight seed; then come the warm and the timed calls. Where the
-    baseline has no room the oracle gates one input a weight seed, and the candidate is timed alone.
+    baseline has no room the oracle gates one input a weight seed, and the candidate is timed alone; where
+    input and output have none the case is refused at once.
     """
+    if case.shape.io_bytes(case.dtype) > _MEMORY_BYTES:
+        return _START_S
     counts = case.counts.shortened(case.shape)
     calls = counts.warmup + counts.rounds * counts.repeats
     if not case.shape.has_baseline(_MEMORY_BYTES):
-        return _START_S + (2 * seeds + calls) * call_cost_s(case.shape)
+        return _START_S + (2 * seeds + calls) * call_cost_s(case.shape, scores=False)
     gate = seeds * parse_settings(case.harness_args).accuracy_trials
     return _START_S + 2 * (gate + calls) * call_cost_s(case.shape)
 

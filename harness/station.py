@@ -126,9 +126,8 @@ class Station:
     # --- a case's life ------------------------------------------------------------------------------------
 
     def _refuse_infeasible(self, case: Case) -> None:
-        copies = (
-            1 if self.card.torch_device == "cuda" else 2
-        )  # an output and the judge's share a CPU's memory
+        # On a CPU the worker's output and the judge's share the memory.
+        copies = 1 if self.card.torch_device == "cuda" else 2
         if words := trials.infeasible(case, self.card.memory_bytes, copies):
             raise CaseFailureError("infeasible", "memory", words)
 
