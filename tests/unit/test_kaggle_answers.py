@@ -45,11 +45,11 @@ def test_the_reason_is_read_in_both_shapes(status: int, nested: bool) -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, RefusedThereError),
+        (400, DeniedError),
         (401, DeniedError),
         (403, DeniedError),
         (404, DeniedError),
-        (409, RefusedThereError),
+        (409, DeniedError),
         (429, InfrastructureError),
         (500, InfrastructureError),
         (503, InfrastructureError),

@@ -6,6 +6,7 @@ answers for whatever ran last. No slug is used twice, so a kernel of that name i
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,10 +43,8 @@ class Kaggle:
         when it cannot be known whether it was accepted.
         """
         owner = self.account()
-        try:
+        with _a_no_is_final():
             answer = self.service.save_kernel(**_what_to_save(intent, owner))
-        except DeniedError as denied:
-            raise RefusedThereError(denied.message, denied.hint) from denied
         invalid = [f"{what} {name}" for what in INVALID for name in getattr(answer, f"invalid_{what}")]
         owner, slug = _named(answer.url) or (owner, intent.slug)
         if answer.error or invalid:
@@ -121,7 +120,9 @@ class Kaggle:
     def stop(self, submission: Submission) -> None:
         """Delete the kernel: the service has no other way to end a session."""
         owner, slug, _ = Reference.of(submission)
-        if problem := self.service.delete_kernel(owner, slug):
+        with _a_no_is_final():
+            problem = self.service.delete_kernel(owner, slug)
+        if problem:
             raise RefusedThereError(
                 f"Kaggle did not delete {owner}/{slug}: {problem}", f"see {submission.url}"
             )
@@ -173,6 +174,15 @@ class Kaggle:
             return answers.status_of(self.service.session_status(user_name=owner, kernel_slug=slug)).state
         except DeniedError:  # a deleted kernel stays in the list for a while
             return State.UNKNOWN
+
+
+@contextlib.contextmanager
+def _a_no_is_final() -> Iterator[None]:
+    """What denies a change has refused it; a question may be answered otherwise later."""
+    try:
+        yield
+    except DeniedError as denied:
+        raise RefusedThereError(denied.message, denied.hint) from denied
 
 
 def _what_to_save(intent: Intent, owner: str) -> dict[str, object]:

@@ -89,10 +89,6 @@ def refusal(answer: Answer, status: int, message: str, credential: Credential | 
     """Return the error that an HTTP status stands for, with its likely cause."""
     reason = f": {message}" if message else ""
     told = f"Kaggle answered {status} to {answer.method}{reason}"
-    if status in _DENIED:
-        source = credential.source if credential else "no credential"
-        owner = credential.username if credential and credential.username else "yours"
-        return DeniedError(told, _DENIED[status].format(source=source, owner=owner))
     if status in (408, 425, 429) or status >= 500:
         wait_s = seconds(answer.retry_after, answer.date)
         hint = f"it asks to be left alone for {wait_s:g} s" if wait_s else "try again in a minute"
@@ -105,9 +101,12 @@ def refusal(answer: Answer, status: int, message: str, credential: Credential | 
         return InfrastructureError(
             told, "something between here and there leads calls elsewhere: a proxy, a login page?"
         )
-    return RefusedThereError(told, "what it names is wrong in what was sent")
+    source = credential.source if credential else "no credential"
+    owner = credential.username if credential and credential.username else "yours"
+    return DeniedError(told, _DENIED.get(status, _OTHERWISE).format(source=source, owner=owner))
 
 
+_OTHERWISE = "what it names is wrong in what was sent"
 _DENIED = {
     401: "{source} is not accepted: make a new token in Kaggle's settings; `ferry doctor` checks it",
     403: (

@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from builder.errors import DeniedError, RefusedHereError, RefusedThereError
+from builder.errors import DeniedError, RefusedHereError
 
 if TYPE_CHECKING:
     from builder.backends.kaggle.wire import Wire
@@ -208,7 +208,7 @@ def introspect(token: Credential, wire: Wire) -> str:
     """Return the account that a token belongs to; empty when it is no longer valid."""
     try:
         answer = wire.ask("security.OAuthService", "IntrospectToken", {"token": token.secret}, token)
-    except (DeniedError, RefusedThereError):
+    except DeniedError:
         return ""
     username = answer.get("username")
     return username if answer.get("active") is True and isinstance(username, str) else ""
@@ -226,7 +226,7 @@ def _renewed(found: Found, wire: Wire) -> Credential | None:
         }
         try:
             answer = wire.ask("users.AccountService", "GenerateAccessToken", content, right)
-        except (DeniedError, RefusedThereError):
+        except DeniedError:
             found.remarks.append(Remark(f"the login in {path} has ended", _LOG_IN))
             return None
         ends = datetime.now(UTC) + timedelta(seconds=float(answer.get("expiresIn") or ACCESS_S))

@@ -62,7 +62,7 @@ class Wire:
     def ask(
         self, service: str, method: str, content: Mapping[str, object], credential: Credential | None
     ) -> dict[str, Any]:
-        """Return the answer to one call. DeniedError, RefusedThereError or InfrastructureError: none came."""
+        """Return the answer to one call. InfrastructureError: none came; DeniedError: a no."""
         body = json.dumps(content).encode()
         url = f"{base()}/{service}/{method}"
         headers = {"Content-Type": "application/json"}
