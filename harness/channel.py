@@ -7,6 +7,7 @@ stderr: what a candidate prints can never be taken for a reply, and nothing is e
 from __future__ import annotations
 
 import json
+import random
 import statistics
 import typing
 from dataclasses import dataclass, field
@@ -121,6 +122,11 @@ class Block:
     order_seed: int
     turns: int
     sides: tuple[str, ...]
+
+    def order(self) -> list[str]:
+        """Return the sides in the order of the calls: turns of every side once, each shuffled anew."""
+        draw = random.Random(self.order_seed)  # noqa: S311 (the seed comes from the system's entropy)
+        return [name for _ in range(self.turns) for name in draw.sample(self.sides, len(self.sides))]
 
 
 @dataclass(frozen=True)

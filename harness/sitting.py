@@ -44,7 +44,7 @@ _MOST_TURNS = 20_000
 _FEWEST_TURNS = 30  # before an interval means anything
 _SHARE_OF_TIME = 0.6  # of what the case has left
 _SPRINT_NS = 100_000_000
-_SPRINT_CALLS = (3, 2000)
+_SPRINT_CALLS = 2000
 
 
 @dataclass
@@ -129,25 +129,25 @@ class Sitting:
         asked = counts.repeats * counts.rounds
         size = max(1, min(warmed.room, BLOCK_TURNS, -(-asked // 2)))
         while self._wants_more(asked) and not self.found.cut:
-            left = size if self._target_ci else min(size, asked - self.found.turns)
-            self._have_checked(*self._block(left), blocks=-(-asked // size))
+            left = min(size, asked - self.found.turns) if self.found.turns < asked else size
+            self._have_checked(self._block(left), blocks=-(-asked // size))
             self.found.cut = time.monotonic() > end and self._wants_more(asked)
 
     def _wants_more(self, asked: int) -> bool:
-        if not self._target_ci:
+        if not self._target_ci or "baseline" not in self._sides:
             return self.found.turns < asked
         if self.found.turns < _FEWEST_TURNS:
             return True
         return self.found.turns < _MOST_TURNS and half_width(self._pairs) > self._target_ci
 
-    def _block(self, turns: int) -> tuple[Block, Blocked]:
+    def _block(self, turns: int) -> Block:
         seed, order_seed = (secrets.randbits(SEED_BITS) for _ in range(2))
         block = Block(len(self.found.walls), seed, order_seed, turns, self._sides)
         start = time.monotonic_ns()
         blocked = self._worker.ask(block, Blocked, self._watch)
         wall_ns = time.monotonic_ns() - start
         self._take(blocked, wall_ns, turns)
-        return block, blocked
+        return block
 
     def _take(self, blocked: Blocked, wall_ns: int, turns: int) -> None:
         found = self.found
@@ -163,7 +163,7 @@ class Sitting:
         self._pairs += zip(by_side[self._sides[0]], by_side[self._sides[-1]], strict=False)
         refuse_disowned(blocked)
 
-    def _have_checked(self, block: Block, blocked: Blocked, blocks: int) -> None:
+    def _have_checked(self, block: Block, blocks: int) -> None:
         """Draw lots, now that all outputs are written: whether the judge looks at this block, and at which.
 
         A block is looked at for certain when it is the first, or when the case has few.
@@ -171,9 +171,10 @@ class Sitting:
         if block.number and secrets.randbelow(max(1, blocks)) >= _CHECKED_BLOCKS:
             return
         self._judge.ask(Build(self._case, parse_settings(self._case.harness_args).seed), Done, self._watch)
-        for part in blocked.samples:
-            if not part.side.startswith("baseline"):
-                places = part.places
+        order = block.order()
+        for side in self._sides:
+            if not side.startswith("baseline"):
+                places = [position for position, name in enumerate(order) if name == side]
                 for position in secrets.SystemRandom().sample(places, min(_CHECKED_OUTPUTS, len(places))):
                     self._check(position, block.seed + position)
         self._judge.ask(Rest(), Done, self._watch)
@@ -194,8 +195,7 @@ class Sitting:
     def _sprint(self) -> None:
         """Have the candidate called back to back, and time that with a clock it cannot reach."""
         medians = [statistics.median(part.values) for part in self.found.samples if part.side == "candidate"]
-        least, most = _SPRINT_CALLS
-        calls = min(max(least, round(_SPRINT_NS / max(1.0, statistics.median(medians)))), most)
+        calls = min(max(1, round(_SPRINT_NS / max(1.0, statistics.median(medians)))), _SPRINT_CALLS)
         order = Sprint("candidate", calls, secrets.randbits(SEED_BITS))
         start = time.monotonic_ns()
         sprinted = self._worker.ask(order, Sprinted, self._watch)

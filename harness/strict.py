@@ -8,7 +8,6 @@ is not in the copy. The output itself is kept, too; at the block's end the two m
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -26,6 +25,7 @@ ALONE = "baseline_before"
 BASELINES = frozenset({"baseline", "baseline_again", ALONE})
 _ALONE_NS = 1_000_000_000  # about so long is the baseline timed before there is a candidate
 _MOST_ALONE = 100
+_LONG_NS = 100_000_000  # of so long a call the host's share is none
 _SLOTS = 3  # of memory that inputs take in turns
 _SHARE_OF_MEMORY = 4  # a quarter of what is free may hold a block's inputs and outputs
 _ROOM_ON_CPU = 512 << 20
@@ -69,8 +69,10 @@ class Strict:
                 start = now_ns()
                 self._call(name, _WARM_SEED + number, lambda call: call())
                 self._watch.wait()
-            turn_ns += now_ns() - start  # of the last call, which is the warmest
-            self._call(name, _WARM_SEED, self._learned)
+            call_ns = now_ns() - start  # of the last call, which is the warmest
+            turn_ns += call_ns
+            if call_ns < _LONG_NS:
+                self._call(name, _WARM_SEED, self._learned)
         half = _room(self._drawn.device) // 2  # for inputs, and for outputs
         if _SLOTS * self._output_bytes <= half:
             self._slots = [self._drawn.inputs(_WARM_SEED) for _ in range(_SLOTS)]
@@ -91,7 +93,7 @@ class Strict:
     def block(self, order: Block) -> Blocked:
         """Time a block's calls; its outputs are kept until the next one."""
         self._kept.clear()
-        turns = positions(order)
+        turns = order.order()
         late: dict[str, int] = dict.fromkeys(order.sides, 0)
         self._reserve(sum(name not in BASELINES for name in turns))
         start = now_ns()
@@ -109,8 +111,9 @@ class Strict:
 
     def _reserve(self, outputs: int) -> None:
         """Have torch get the memory that the block will keep now: getting it stops the device."""
-        x, _ = self._drawn.inputs(_WARM_SEED)
-        held = [torch.empty_like(x) for _ in range(2 * outputs)]
+        d = self._drawn
+        shape = (d.case.shape.batch, d.case.shape.seq_len, d.case.shape.d_model)
+        held = [torch.empty(shape, dtype=d.dtype, device=d.device) for _ in range(2 * outputs)]
         del held
 
     def _timed(self, name: str, position: int, seed: int) -> bool:
@@ -186,12 +189,6 @@ def alone(drawn: Drawn, baseline: Side, watch: Watch, seed: int) -> tuple[Sample
     sitting = Strict(drawn, {ALONE: baseline}, watch)
     turns = round(_ALONE_NS / max(1, sitting.warm(3).turn_ns))
     return sitting.block(Block(0, seed, seed, min(max(3, turns), _MOST_ALONE), (ALONE,))).samples
-
-
-def positions(order: Block) -> list[str]:
-    """Return a block's sides in the order of the calls: turns of every side once, each shuffled anew."""
-    draw = random.Random(order.order_seed)  # noqa: S311 (the seed comes from the system's entropy)
-    return [name for _ in range(order.turns) for name in draw.sample(order.sides, len(order.sides))]
 
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
