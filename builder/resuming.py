@@ -75,6 +75,7 @@ def _add_part(run: Run, cases: tuple[Case, ...], tell: Tell) -> int:
         write_build(spec, draft, RunRef(run.id, part, spec.git_commit, spec.git_dirty), bundle)
         runs.atomic_write(draft / "spec.json", json.dumps(to_plain(spec), indent=2) + "\n")
         draft.rename(run.part(part))
+        run.record("resumed", detail=f"part {part}")
         tell(f"part {part}: {len(cases)} of {len(run.spec.cases)} cases have no result yet")
     return part
 

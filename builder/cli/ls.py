@@ -15,7 +15,9 @@ def _records() -> list[dict[str, Any]]:
 
 
 def _record(run: Run) -> dict[str, Any]:
-    state = run.state(0) or run.state(1)
+    state = run.state(0)
+    if state != "parsed":
+        state = run.state((run.parts() or [0])[-1])
     try:
         spec = run.spec
     except UsageError as problem:  # one damaged run must not hide the others

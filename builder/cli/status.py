@@ -28,7 +28,7 @@ def command(run: str | None, as_json: bool) -> Exit:
     journal = found.journal()
     if as_json:
         entries = [vars(entry) for entry in journal]
-        click.echo(envelope({"journal": entries}, run_id=found.id, state=found.state(crossing.FIRST_PART)))
+        click.echo(envelope({"journal": entries}, run_id=found.id, state=found.state(found.parts()[-1])))
         return Exit.OK
     say(f"run {found.id} on {found.spec.backend}, {len(found.spec.cases)} cases of suite {found.spec.suite}")
     for entry in journal:

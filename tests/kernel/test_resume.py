@@ -62,11 +62,14 @@ def test_a_resumed_run_joins_its_parts(cut: Run, tmp_path: Path) -> None:
     assert resumed.returncode == 0, resumed.stderr
     assert "the code here has changed; part 2 runs the code" in resumed.stderr
     assert "part 2: 2 of 2 cases have no result yet" in resumed.stderr
+    assert not cut.is_finished
+    assert runs.find(None).id == cut.id
     assert stored_bundle(cut.part(2)).files == stored_bundle(cut.part(1)).files
     done = carry(cut, 2, tmp_path / "second")
     assert done.returncode == 0, done.stdout
     assert json.loads(done.stdout)["counts"] == {"passed": 2}
     assert rows(cut) == [("t01", "2", "passed"), ("t04", "2", "passed")]
+    assert cut.is_finished
     again = run_ferry("resume", cut.id)
     assert again.returncode == 2
     assert "has a result of every case" in again.stderr
