@@ -11,7 +11,7 @@ import json
 
 from builder import accelerators
 from builder.bundle import Bundle
-from builder.errors import RefusedHereError
+from builder.errors import RefusedHereError, UsageError
 from builder.spec import RunSpec
 from builder.templating import TEMPLATES, render
 from harness.events import MARKER, Order, RunRef, Terms, to_plain
@@ -20,8 +20,16 @@ SOURCE_BYTES = 900_000  # Kaggle refuses a megabyte; the largest source seen acc
 
 
 def make_order(spec: RunSpec, bundle: Bundle) -> Order:
-    """Return what the kernel carries out. UsageError for an accelerator that no service knows."""
+    """Return what the kernel carries out.
+
+    UsageError for an accelerator that no service knows, and for cases on one that no route runs on.
+    """
     known = accelerators.lookup(spec.accelerator) if spec.accelerator else None
+    if known and known.is_tpu and spec.cases and not spec.allow_mismatch:
+        raise UsageError(
+            f"no route runs on a TPU, so that a session with {known.name} would measure nothing",
+            f"to see what it is: ferry probe --accelerator {known.name}",
+        )
     terms = Terms(
         bundle_sha256=bundle.sha256,
         harness_sha256=bundle.harness_sha256,

@@ -95,6 +95,13 @@ def test_order_carries_the_spec_and_the_hashes() -> None:
         kernel.make_order(replace(SPEC, accelerator="NvidiaTeslaT5"), BUNDLE)
 
 
+def test_a_session_that_could_measure_nothing_is_refused() -> None:
+    """Cases on a TPU are refused before they cost quota; a probe of one is not."""
+    with pytest.raises(UsageError, match="no route runs on a TPU"):
+        kernel.make_order(replace(SPEC, accelerator="TpuV5E8"), BUNDLE)
+    assert kernel.make_order(replace(SPEC, accelerator="TpuV5E8", cases=()), BUNDLE).cases == ()
+
+
 def names_of(source: str) -> dict[str, object]:
     """The constants that a kernel's text assigns."""
     return {
