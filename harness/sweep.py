@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -181,7 +182,8 @@ class Sweep:
 
 def longest_first(cases: Iterable[Case], seeds: int) -> list[Case]:
     """Return the cases by their estimated cost, equal ones as they were."""
-    return sorted(cases, key=lambda case: cost_s(case, seeds), reverse=True)
+    # What a T4 refuses at once is the longest of all where it fits.
+    return sorted(cases, key=lambda case: cost_s(case, seeds) or math.inf, reverse=True)
 
 
 def compared_with_themselves(cases: Sequence[Case]) -> frozenset[str]:

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 from harness.channel import Figures
 from harness.events import Gate
-from harness.shapes import TIMING_SEED_OFFSET, Case, Settings, parse_settings
+from harness.shapes import ORACLE_S, TIMING_SEED_OFFSET, Case, Settings, parse_settings
 
-ORACLE_S = 900.0  # for all of a case's outputs: the whole of shape 14 takes an H200 a sixth of it, about
 ORACLE_S_TIMED = 60.0  # for each output of a timed call
 _SEEDS = 2**31
 _ENTROPY = random.SystemRandom()

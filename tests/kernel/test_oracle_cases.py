@@ -14,6 +14,7 @@ LONG = case("sound", "c14")
 HALF = case("sound", "c14", dtype="float16")
 WRONG = case("wrong_when_long", "c14")
 WIDE = case("sound", "c13")  # its batch has no room at once, its sequences have
+STRICT = case("sound", "c14", protocol="strict")
 ENDLESS = case("sound", "s14")
 
 
@@ -26,7 +27,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(Path(hardware)))
         kernel: Kernel = unpack(base)
-        return kernel.run(order(LONG, HALF, WRONG, WIDE, ENDLESS, asked_accelerator="any"))
+        return kernel.run(order(LONG, HALF, STRICT, WRONG, WIDE, ENDLESS, asked_accelerator="any"))
 
 
 @pytest.mark.parametrize("asked", [LONG, HALF], ids=["float32", "float16"])
@@ -73,3 +74,11 @@ def test_what_has_no_room_for_its_input_is_infeasible(log: Log) -> None:
     done = log.done[ENDLESS.id]
     assert done.status == "infeasible"
     assert "input and output need 52428800000 bytes at this size, the device has 4194304" in done.error
+
+
+def test_strict_timing_goes_without_a_baseline_too(log: Log) -> None:
+    """Outputs of timed calls are held against the oracle; there is no baseline before or beside it."""
+    done = log.done[STRICT.id]
+    assert done.status == "passed", done.error
+    assert int(done.flags["timed_checked"]) >= 1
+    assert {part.side for part in log.samples(STRICT)} == {"candidate"}

@@ -95,10 +95,7 @@ def test_a_chunk_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     element_bytes=st.sampled_from([2, 4]),
 )
 def test_a_plan_fits(batch: int, row_bytes: int, output_bytes: int, free: int, element_bytes: int) -> None:
-    """Planned rows fit beside the output or are one; no fewer chunks would fit; the last is not a crumb.
-
-    What fits can also be counted in 32 bits.
-    """
+    """Rows fit beside the output and in 32 bits, or are one; no fewer chunks would fit; no crumbs."""
     rows = plan_rows(batch, row_bytes, output_bytes, free, element_bytes)
     room = min(int(free * USABLE_SHARE) - output_bytes, (2**31 - 1) * element_bytes)
     chunks = -(-batch // rows)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from harness.channel import Figures
-from harness.shapes import SHAPES, TIMING_SEED_OFFSET, Case
-from harness.trials import ORACLE_S, Trial, flags_of, gate_of, plan, verdict
+from harness.shapes import ORACLE_S, SHAPES, TIMING_SEED_OFFSET, Case
+from harness.trials import Trial, flags_of, gate_of, plan, verdict
 
 GIB = 2**30
 CASE = Case(SHAPES["t01"])
