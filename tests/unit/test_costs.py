@@ -49,5 +49,5 @@ def test_the_suite_but_for_shape_14_is_minutes() -> None:
 def test_longest_case_comes_first_and_equal_ones_stay_in_order() -> None:
     """Several cards take the dearest case first, so that the last to end are short."""
     keys = [case.shape.key for case in longest_first(map(Case, OFFICIAL), seeds=1)]
-    assert keys[:3] == ["s06", "s13", "s08"]
+    assert keys[:4] == ["s14", "s06", "s13", "s08"]
     assert [key for key in keys if key in ("s02", "s03")] == ["s02", "s03"]
