@@ -144,8 +144,19 @@ def age_s(run: Run, part: int, clock: Clock) -> float:
 
 def status(run: Run, part: int, submission: Submission, backend: Backend) -> Status:
     """Ask for a part's state, and write it down when it has changed."""
-    [now] = backend.status([submission])
+    now = ask(run, part, submission, backend)
     note(run, part, now)
+    return now
+
+
+def ask(run: Run, part: int, submission: Submission, backend: Backend) -> Status:
+    """Ask for a part's state; what `stop` was killed over and is gone there is cancelled."""
+    try:
+        [now] = backend.status([submission])
+    except DeniedError:
+        if not (run.part(part) / KEPT).exists():
+            raise
+        return Status(State.CANCELLED, "deleted by ferry stop")
     return now
 
 
@@ -216,6 +227,10 @@ def fetch(
     """
     with run.lock("fetch"):
         folder = run.part(part)
+        if run.state(part) == State.CANCELLED and (folder / KEPT).exists():
+            _take_kept_log(folder)
+            run.record("fetched", part, "what had come of its log")
+            return Brought()
         problem = _fetch_log(submission, folder / "log.raw", backend, clock)
         brought = outputs.bring(submission, folder, backend, wanted, clock)
         suffices = bool(list((folder / "outputs").glob(outputs.RESULTS)))
@@ -241,9 +256,6 @@ def _fetch_log(submission: Submission, target: Path, backend: Backend, clock: Cl
             retry.read(lambda: backend.fetch_log(submission, target), clock)
         except IncompleteError:
             continue
-        except DeniedError as denied:
-            _take_kept_log(target.parent)  # a kill came after it had been stopped
-            return "" if _has_bytes(target) else denied.message
         except InfrastructureError as error:
             return error.message
     return ""

@@ -69,7 +69,7 @@ class Watch:
         """Ask for the state, again and again when there is no answer, within limits."""
         while True:
             try:
-                [now] = self.backend.status([self.submission])
+                now = submission.ask(self.run, self.part, self.submission, self.backend)
             except InfrastructureError as error:
                 self._bear(error)
             else:
