@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 SCORES = 1 << 24  # elements of one block's scores; a block takes some 12 bytes for each
+TILE = 128  # rows that a GPU's matrix products take at once; whole tiles waste nothing
 Weights = Mapping[str, Tensor]
 
 
@@ -53,6 +54,7 @@ def _attend(x: Tensor, part: Weights, mask: Tensor | None, heads: int, causal: b
     q, k, v = (_split(_linear(x, part, name), heads) for name in ("q_proj", "k_proj", "v_proj"))
     merged = torch.empty_like(x)
     rows = max(1, most // (batch * heads * seq_len))
+    rows -= rows % TILE if rows > TILE else 0
     for start in range(0, seq_len, rows):
         stop = min(start + rows, seq_len)
         seen = stop if causal and x.dtype != torch.float64 else seq_len

@@ -20,7 +20,7 @@ Part = tuple[slice, Tensor]  # rows of the batch, and the reference for them
 USABLE_SHARE = (
     0.8  # of the free memory; what a part takes is estimated, and allocators lose some to fragments
 )
-MOST_SCORES = 1 << 29  # more makes the oracle no faster, and leaves out fewer of the keys that are not seen
+MOST_SCORES = 1 << 30  # more makes the oracle no faster, and leaves out fewer of the keys that are not seen
 _BYTES_PER_SCORE = 32  # of free memory: three copies of a block's scores, and room for all else
 
 
@@ -73,7 +73,8 @@ def by_oracle(drawn: Drawn, x: Tensor, mask: Tensor, seed: int, seconds: float) 
             return
         part = slice(row, row + 1)
         with full_float32():
-            yield part, walk(weights, x[part], mask[part], shape.heads, shape.causal, scores)
+            reference = walk(weights, x[part], mask[part], shape.heads, shape.causal, scores)
+        yield part, reference
 
 
 def in_float32(drawn: Drawn) -> nn.Module:
