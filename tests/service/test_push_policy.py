@@ -132,6 +132,20 @@ def test_waiting_for_a_slot(hurried: KaggleServer, monkeypatch: pytest.MonkeyPat
     assert len(hurried.sessions) == 3
 
 
+def test_a_slot_that_nobody_is_seen_to_take(hurried: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the service counts a session that it does not show, its refusal makes the run wait too."""
+    first = held(hurried, *GPU).id
+    hurried.knobs.gpu_slots = 1
+    monkeypatch.setattr("builder.submission.SLOT_S", "slot")
+    free = functools.partial(setattr, hurried.knobs, "gpu_slots", 2)
+    monkeypatch.setattr("builder.clock.SystemClock.sleep", at_nap("slot", free))
+    done = ferry("push", *ONE_CASE, *GPU, "--wait-for-slot")
+    assert done.code == 0, done.err
+    [run] = [run for run in runs.all_runs() if run.id != first]
+    assert states(run) == ["intent", "refused", "held", "intent", "queued"]
+    assert len(hurried.sessions) == 2
+
+
 def test_ctrl_c_leaves_a_held_run_unpushed(hurried: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while waiting for a slot pushes nothing, nor does a pull; resume does."""
     for _ in range(2):
