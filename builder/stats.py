@@ -68,19 +68,14 @@ def compare(first: Rounds, second: Rounds, seed: str, paired: bool) -> Compariso
     """
     if paired and list(map(len, first)) == list(map(len, second)):
         return _in_pairs(first, second, seed)
+    ratios = resampled(first, second, seed)
+    return Comparison(pooled_median(first) / pooled_median(second), *interval(ratios), noise_floor(first))
+
+
+def resampled(first: Rounds, second: Rounds, seed: str) -> list[float]:
+    """Return the ratio of unpaired sides' medians in each of `RESAMPLES` draws, as `compare` takes them."""
     draw = random.Random(seed)  # noqa: S311 - statistics, not a secret
-    ratios = [median(_resample(first, draw)) / median(_resample(second, draw)) for _ in range(RESAMPLES)]
-    return Comparison(pooled_median(first) / pooled_median(second), *_interval(ratios), noise_floor(first))
-
-
-def together(found: Sequence[Comparison]) -> Comparison:
-    """Return the geometric mean of several cases' ratios as one comparison; their errors are independent."""
-    count = len(found)
-    ratio = geomean([one.ratio for one in found])
-    half = math.sqrt(sum(math.log(one.high / one.low) ** 2 for one in found)) / 2 / count
-    floors = [one.floor for one in found if one.floor is not None]
-    floor = math.sqrt(sum(floor**2 for floor in floors)) / count if floors else None
-    return Comparison(ratio, ratio / math.exp(half), ratio * math.exp(half), floor)
+    return [median(_resample(first, draw)) / median(_resample(second, draw)) for _ in range(RESAMPLES)]
 
 
 def _in_pairs(first: Rounds, second: Rounds, seed: str) -> Comparison:
@@ -91,10 +86,11 @@ def _in_pairs(first: Rounds, second: Rounds, seed: str) -> Comparison:
     draw = random.Random(seed)  # noqa: S311 - statistics, not a secret
     ratios = [math.exp(middle(_resample(logs, draw))) for _ in range(RESAMPLES)]
     ratio = math.exp(middle([value for samples in logs for value in samples]))
-    return Comparison(ratio, *_interval(ratios), halves_apart(first))
+    return Comparison(ratio, *interval(ratios), halves_apart(first))
 
 
-def _interval(ratios: Sequence[float]) -> tuple[float, float]:
+def interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of resampled ratios."""
     ordered, tail = sorted(ratios), (1 - CONFIDENCE) / 2
     return ordered[round(tail * (len(ordered) - 1))], ordered[round((1 - tail) * (len(ordered) - 1))]
 

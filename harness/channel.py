@@ -49,10 +49,9 @@ class Alone:
 
 @dataclass(frozen=True)
 class Enter:
-    """To the worker: import the candidate, module `model`, and `against` if there is one. Answer: Done."""
+    """To the worker: import the candidate, module `model`. Answer: Done."""
 
     model: str
-    against: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,6 @@ class Forward:
 
     input_seed: int
     folders: tuple[str, ...]
-    side: str = "candidate"
 
 
 @dataclass(frozen=True)

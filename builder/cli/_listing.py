@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -32,6 +32,16 @@ def listing(
 
 def _aligned(records: Sequence[dict[str, Any]]) -> list[str]:
     lines = [list(record) for record in records[:1]]
-    lines += [[one_line(str(value)) for value in record.values()] for record in records]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    return grid([*lines, *([str(value) for value in record.values()] for record in records)])
+
+
+def grid(lines: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Return lines of cells with their columns aligned; those whose numbers are in `right`, to the right."""
+    shown = [[one_line(text) for text in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return ["  ".join(_placed(line, widths, right)).rstrip() for line in shown]
+
+
+def _placed(line: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> Iterator[str]:
+    for number, (text, width) in enumerate(zip(line, widths, strict=True)):
+        yield text.rjust(width) if number in right else text.ljust(width)

@@ -1,0 +1,77 @@
+"""What people name when they mean a run's results: an id, a folder, a log; and its rows, from raw logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from builder import results, runs
+from builder.errors import UsageError
+from builder.log import refuse_no_log
+from builder.records import CaseRecord, Records, read_records
+from builder.results import Row
+from builder.runs import Run
+from builder.terminal import one_line
+
+_LOGS = ("*.raw", "*.log", "*.jsonl")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A run as its raw logs tell it. `name` is its id, or its log's name; `run` is None for bare logs."""
+
+    name: str
+    records: Records
+    rows: tuple[Row, ...]
+    run: Run | None = None
+
+    @property
+    def cases(self) -> Iterator[tuple[CaseRecord, Row]]:
+        """Yield each planned case with its row."""
+        return zip(self.records.cases, self.rows, strict=True)
+
+
+def read(word: str) -> Reading:
+    """Read the run that a word names: a run's id or its beginning, published or not, a folder, or one log.
+
+    Rows are made anew from raw logs, so that a CSV is not needed, nor believed. UsageError when nothing is
+    there, or what is there is no run's.
+    """
+    path = Path(word)
+    if path.is_file():
+        refuse_no_log(path)
+        return _of_logs(one_line(path.name), [path])
+    if path.is_dir() and not (path / "spec.json").exists():
+        return _of_folder(path)
+    return of_run(_published(word) or runs.find(word))
+
+
+def of_run(run: Run) -> Reading:
+    """Read a run's folder. UsageError when it has no logs, or they are not its own."""
+    if not run.logs():
+        raise UsageError(f"run {run.id} has no log yet", f"next: ferry pull {run.id}")
+    records = read_records(run.logs(), run.id, run.planned())
+    return Reading(run.id, records, tuple(results.rows(records)), run)
+
+
+def _published(prefix: str) -> Run | None:
+    """Return the only published run that a prefix fits, if there is one."""
+    found = [path for path in (runs.runs_root() / "published").glob("*") if path.name.startswith(prefix)]
+    known = [path for path in found if runs.RUN_ID.fullmatch(path.name)]
+    return Run(known[0]) if len(known) == 1 and not (runs.runs_root() / known[0].name).exists() else None
+
+
+def _of_folder(folder: Path) -> Reading:
+    """Read a folder that is no run's own, such as one with a downloaded log and outputs."""
+    logs = sorted(path for pattern in _LOGS for path in folder.rglob(pattern) if path.is_file())
+    if not logs:
+        raise UsageError(f"{folder} holds neither a run nor a log", "`ferry ls` lists the runs")
+    return _of_logs(one_line(folder.name), logs)
+
+
+def _of_logs(name: str, logs: list[Path]) -> Reading:
+    records = read_records(logs)
+    if not records.cases:
+        raise UsageError(f"there is no case in {name}", f"`ferry parse {logs[0]}` says what it is")
+    return Reading(records.run_id or name, records, tuple(results.rows(records)))
