@@ -107,6 +107,15 @@ def test_sessions_without_a_gpu_take_no_gpu_slot(kaggle_environment: KaggleServe
     assert len(place.active()) == 1
 
 
+def test_looking_for_what_runs_costs_few_questions(kaggle_environment: KaggleServer) -> None:
+    """However many kernels an account has run today, a push asks about the youngest only."""
+    kaggle_environment.knobs.hold, kaggle_environment.knobs.gpu_slots = True, 20
+    place = backend()
+    for number in range(12):
+        place.submit(intent(number=number))
+    assert len(place.active()) == len(kaggle_environment.calls("GetKernelSessionStatus")) == 10
+
+
 def test_source_limit(kaggle_environment: KaggleServer) -> None:
     """A kernel that is too large is refused with the service's sentence."""
     kaggle_environment.knobs.source_limit = 100

@@ -25,6 +25,7 @@ from builder.errors import DeniedError, InfrastructureError, RefusedThereError
 from builder.runs import atomic_write
 
 INVALID = ("tags", "dataset_sources", "competition_sources", "kernel_sources", "model_sources")
+LOOKED_AT = 10  # kernels that may be running, one question each
 LONGEST = timedelta(hours=13)  # a session's 12 hours and its queue
 
 
@@ -150,12 +151,12 @@ class Kaggle:
     def active(self) -> list[str]:
         """Return the account's kernels that are queued or running on a GPU or TPU, each with its state.
 
-        The service lists kernels, not sessions: those of the last hours are asked one by one.
+        The service lists kernels, not sessions: the youngest of the last hours are asked one by one.
         """
         since = datetime.now(UTC).replace(tzinfo=None) - LONGEST
         kernels = filter(_has_accelerator, self.service.own_kernels())
         young = [one.ref for one in kernels if (one.last_run_time or since) >= since]
-        states = {ref: self._newest(ref) for ref in young}
+        states = {ref: self._newest(ref) for ref in young[:LOOKED_AT]}
         return [f"{ref} ({state})" for ref, state in states.items() if state in (State.QUEUED, State.RUNNING)]
 
     def checks(self) -> Iterator[Finding]:
