@@ -19,6 +19,8 @@ CHECK_S = 300.0  # a stream may be silent for ever: so often the state is asked 
 SETTLE_S = 5.0  # a state follows the log's end
 USEFUL_S = 60.0  # a connection that lasted so long was no vain one
 VAIN = 4  # connections in a row that brought nothing, before the stream is given up
+AGAIN_S = 600.0  # after which one more connection is tried all the same
+YOUNG_S = 5.0  # the first pause in a queue, which may be short
 QUEUE_LIMIT_S = 12 * 3600.0
 UNKNOWN_LIMIT_S = 600.0
 SILENCE_LIMIT_S = 900.0
@@ -46,6 +48,7 @@ class Watch:
         self._failing: tuple[int, float] | None = None  # how often in a row, since when
         self._position = 0  # of the log's bytes
         self._vain = 0
+        self._gave_up = self._began
 
     def events(self) -> Iterator[Status | bytes]:
         """Yield each new state and the log's blocks as they come, until the part is over.
@@ -58,10 +61,10 @@ class Watch:
             if self.now != told:
                 yield self.now
             told = self.now
-            if self.now.state is State.RUNNING and self._limits.streams and self._vain < VAIN:
+            if self.now.state is State.RUNNING and self._limits.streams and self._may_stream():
                 yield from self._stream()
             else:
-                self.nap(self._limits.poll_s)
+                self.nap(self._pause_s())
         if self.now != told:
             yield self.now
 
@@ -124,7 +127,19 @@ class Watch:
     def _expired(self, what: str, hint: str = "") -> WaitExpiredError:
         return WaitExpiredError(f"run {self.run.id} {what}", hint or f"it goes on: ferry pull {self.run.id}")
 
+    def _pause_s(self) -> float:
+        """How long to wait before asking again: a queue is looked at the more often the younger it is."""
+        if self.now.state is not State.QUEUED:
+            return self._limits.poll_s
+        return min(self._limits.poll_s, max(YOUNG_S, (self._clock.monotonic() - self._since) / 4))
+
     # --- the stream ---
+
+    def _may_stream(self) -> bool:
+        """Whether a connection is worth its request."""
+        if self._vain >= VAIN and self._clock.monotonic() - self._gave_up >= AGAIN_S:
+            self._vain = VAIN - 1
+        return self._vain < VAIN
 
     def _stream(self) -> Iterator[Status | bytes]:
         """Yield the log through one connection after another, until it is whole or a state is wanted."""
@@ -143,6 +158,7 @@ class Watch:
                 break
             if self._vain < VAIN:
                 self.nap(retry.pause_s(broke, max(1, self._vain)))
+        self._gave_up = self._clock.monotonic()
         if self.has_whole_log and self._vain:
             self.nap(SETTLE_S)
 

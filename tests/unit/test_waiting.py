@@ -117,6 +117,32 @@ def test_a_stream_that_never_comes_is_given_up(run: Run) -> None:
     assert place.clock.monotonic() - 600 <= 50
 
 
+def test_a_stream_that_comes_late_is_taken_up_again(run: Run) -> None:
+    """A stream that was given up is tried once in ten minutes, and then is the clock again."""
+    place = Service(Hourglass(), cut_s=-1.0)
+    real = place.follow_log
+
+    def late(accepted: Submission) -> Iterator[bytes]:
+        place.cut_s = -1.0 if place.clock.monotonic() < 500 else HOUR
+        return real(accepted)
+
+    place.follow_log = late  # type: ignore[assignment,method-assign]
+    states, log = seen(run, place)
+    assert states == [State.RUNNING, State.DONE]
+    assert log.count(b"\n") >= 59
+    assert place.requests <= 60
+    assert place.clock.monotonic() - HOUR <= 15
+
+
+def test_a_young_queue_is_looked_at_more_often(run: Run) -> None:
+    """A run that starts after half a minute is seen to start within a few seconds, at little cost."""
+    place = Service(Hourglass())
+    place.queued_s = place.ends_s = 30.0
+    seen(run, place)
+    assert place.clock.monotonic() - 30 <= 10
+    assert place.requests <= 7
+
+
 def test_a_silent_stream_is_not_believed_for_ever(run: Run) -> None:
     """Beside a stream that neither speaks nor ends, the state is asked for every five minutes."""
     place = Service(Hourglass())
