@@ -31,10 +31,12 @@ def rows(run: runs.Run) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_the_smoke_suite_crosses_and_comes_back(kaggle_environment: KaggleServer) -> None:
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("suite", ["smoke", "official-small"])
+def test_a_suite_crosses_and_comes_back(kaggle_environment: KaggleServer, suite: str) -> None:
     """Both cards work, the log is followed, each planned case has a row, each step is in the journal."""
     kaggle_environment.knobs.hardware = TWO_T4
-    run = push("--suite", "smoke")
+    run = push("--suite", suite)
     assert run.id in run_ferry("status", run.id).stderr
     followed = run_ferry("logs", "-f", run.id)
     assert followed.returncode == 0, followed.stderr
