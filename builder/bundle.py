@@ -12,7 +12,7 @@ import hashlib
 import keyword
 import runpy
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from builder.errors import RefusedHereError
@@ -37,7 +37,8 @@ digest: Callable[[Mapping[str, bytes]], str] = runpy.run_path(str(TEMPLATES / "b
 
 ON_DEVICE = frozenset({"torch", "triton", "numpy"})
 CONTRACT = "torch_transformer_benchmark"
-RESERVED = ("harness", CONTRACT)
+AGAINST = "against"  # the folder of a second model
+RESERVED = ("harness", CONTRACT, AGAINST)
 
 HARNESS_NAMES = (
     "TransformerConfig",
@@ -64,12 +65,16 @@ runpy.run_module("harness.driver", run_name="__main__", alter_sys=True)
 
 @dataclass(frozen=True)
 class Bundle:
-    """What the kernel carries: POSIX name → bytes, sorted; `model` is the module to import the model from."""
+    """What the kernel carries: POSIX name → bytes, sorted.
+
+    `model` is the module to import the model from, `against` a second one's, which has a folder of its own.
+    """
 
     files: dict[str, bytes]
     left_out: tuple[LeftOut, ...]
     model: str
     own_harness: bool
+    against: str = ""
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -86,14 +91,15 @@ class Bundle:
     @property
     def model_sha256(self) -> str:
         """The hash of a model in one file, byte for byte; else of all files of the model."""
-        files = {name: data for name, data in self.files.items() if not _is_harness(name)}
+        files = {name: data for name, data in self.files.items() if is_of_model(name)}
         if len(files) == 1:
             return hashlib.sha256(*files.values()).hexdigest()
         return digest(files)
 
 
-def _is_harness(name: str) -> bool:
-    return name.startswith("harness/") or name in ("__main__.py", f"{CONTRACT}.py")
+def is_of_model(name: str) -> bool:
+    """Whether a bundled file is of the model, and neither of the harness nor of a second model."""
+    return not name.startswith(("harness/", f"{AGAINST}/")) and name not in ("__main__.py", f"{CONTRACT}.py")
 
 
 def make_bundle(spec: RunSpec, root: Path = ROOT) -> Bundle:
@@ -104,10 +110,15 @@ def make_bundle(spec: RunSpec, root: Path = ROOT) -> Bundle:
     present = STANDARD | ON_DEVICE | set(spec.device_packages)
     harness = _ours(root / "harness") + _contract(spec.harness_path)
     name, model = gather_model(spec.model_path, present, root)
-    both = harness + model
-    refuse_unmet(both, present)
-    files = {source.name: source.data for source in sorted(both.files, key=lambda source: source.name)}
-    return Bundle(files, both.left_out, name, bool(spec.harness_path))
+    refuse_unmet(harness + model, present)
+    against = ""
+    if spec.against:
+        against, other = gather_model(spec.against_path, present, root)
+        refuse_unmet(harness + other, present)
+        model += Gathered(tuple(replace(file, name=f"{AGAINST}/{file.name}") for file in other.files))
+    all_ = harness + model
+    files = {source.name: source.data for source in sorted(all_.files, key=lambda source: source.name)}
+    return Bundle(files, all_.left_out, name, bool(spec.harness_path), against)
 
 
 def _ours(package: Path) -> Gathered:

@@ -91,7 +91,7 @@ def watch(
 ) -> Iterator[tuple[Watch, Status | bytes]]:
     """Wait until every part is over; yield what is new of each. See `Watch.events` for what it raises."""
     watches = []
-    for part in run.coming():
+    for part in (part for part in run.coming() if not run.told(part).is_over):
         accepted = submission.accepted(run, part, backend, clock)
         watches.append(Watch(run, part, accepted, backend, clock, patience_s))
     return until_over(watches)
@@ -105,7 +105,8 @@ def fetch(run: Run, backend: Backend, clock: Clock, wanted: Wanted = EVERYTHING)
         if run.has_come(part) and not (left_out and wanted.asks_for(left_out)):
             continue
         accepted = submission.accepted(run, part, backend, clock)
-        if not run.has_come(part):
+        now = Status(run.told(part))
+        if not now.state.is_over:
             now = retry.read(lambda: submission.status(run, part, accepted, backend), clock)  # noqa: B023
         if now.state.is_over:
             submission.fetch(run, part, accepted, backend, clock, wanted)

@@ -45,6 +45,8 @@ def make_order(spec: RunSpec, bundle: Bundle) -> Order:
         timeout_s=spec.timeout_s,
         case_timeout_s=spec.case_timeout_s,
         target_ci=spec.target_ci,
+        against=bundle.against,
+        against_name=spec.against,
         profile=spec.profiling,
     )
     return Order(terms, spec.cases)

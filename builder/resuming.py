@@ -37,9 +37,9 @@ def resume(run: Run, backend: Backend, clock: Clock, tell: Tell) -> int:
             submission.submit(run, part, backend, clock, tell)
             return part
     crossing.fetch(run, backend, clock)
-    if under_way := [part for part in run.coming() if not State(_state(run, part)).is_over]:
+    if under_way := [part for part in run.coming() if not run.told(part).is_over]:
         raise UsageError(
-            f"part {under_way[0]} of run {run.id} is {_state(run, under_way[0])}",
+            f"part {under_way[0]} of run {run.id} is {run.told(under_way[0])}",
             f"wait for it: ferry pull {run.id}",
         )
     cases = _without_result(run)
@@ -48,12 +48,6 @@ def resume(run: Run, backend: Backend, clock: Clock, tell: Tell) -> int:
     part = _add_part(run, cases, tell)
     submission.submit(run, part, backend, clock, tell)
     return part
-
-
-def _state(run: Run, part: int) -> str:
-    """The last state that the place has told: what came of fetching is none of its."""
-    told = [entry.state for entry in run.journal() if entry.part == part and entry.state in set(State)]
-    return told[-1] if told else State.INTENT
 
 
 def _without_result(run: Run) -> tuple[Case, ...]:

@@ -163,6 +163,11 @@ class Run:
         """Return the last state that the journal has for `part`, or an empty string."""
         return next((entry.state for entry in reversed(self.journal()) if entry.part == part), "")
 
+    def told(self, part: int) -> State:
+        """Return the last state that a part's place has told: what came of fetching is none of its."""
+        told = [entry.state for entry in self.journal() if entry.part == part and entry.state in set(State)]
+        return State(told[-1]) if told else State.INTENT
+
     def has_come(self, part: int) -> bool:
         """Whether log and outputs of `part` are here."""
         return self.state(part) == "fetched"

@@ -22,7 +22,8 @@ class RunSpec:
     for whatever the machine has; `form` is `notebook` or `script`; `device_packages` are import names that
     the user says are installed where the kernel runs; `internet`: the kernel may reach it. Times are in
     seconds, 0 is no limit. `target_ci` is the half-width of the speed-up's interval to sample for under
-    `strict`, as a share; 0 is a fixed number.
+    `strict`, as a share; 0 is a fixed number. `against` is what the user calls a second model to compare
+    with, `against_path` where its files are while the kernel is built.
     """
 
     suite: str
@@ -52,6 +53,8 @@ class RunSpec:
         return self.suite == PROBE
 
     target_ci: float = 0.0
+    against: str = ""
+    against_path: str = ""
 
 
 @dataclass(frozen=True)

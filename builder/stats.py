@@ -78,6 +78,16 @@ def resampled(first: Rounds, second: Rounds, seed: str) -> list[float]:
     return [median(_resample(first, draw)) / median(_resample(second, draw)) for _ in range(RESAMPLES)]
 
 
+def together(found: Sequence[Comparison]) -> Comparison:
+    """Return the geometric mean of several cases' ratios as one comparison; their errors are independent."""
+    count = len(found)
+    ratio = geomean([one.ratio for one in found])
+    half = math.sqrt(sum(math.log(one.high / one.low) ** 2 for one in found)) / 2 / count
+    floors = [one.floor for one in found if one.floor is not None]
+    floor = math.sqrt(sum(floor**2 for floor in floors)) / count if floors else None
+    return Comparison(ratio, ratio / math.exp(half), ratio * math.exp(half), floor)
+
+
 def _in_pairs(first: Rounds, second: Rounds, seed: str) -> Comparison:
     logs = [
         [math.log(a / b) for a, b in zip(ours, theirs, strict=True)]

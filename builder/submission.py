@@ -76,7 +76,7 @@ def submit_when_free(
     run: Run, part: int, backend: Backend, clock: Clock, tell: Callable[[str], None]
 ) -> Submission:
     """Submit a part once one of the account's sessions is free; until then it is held here, unpushed."""
-    most = backend.limits().sessions
+    most = backend.limits().sessions if run.spec.accelerator not in ("", "cpu") else 0
     while True:
         busy = retry.read(backend.active, clock)
         if not most or len(busy) < most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from builder import stats
@@ -48,19 +49,22 @@ def timing_of(record: CaseRecord) -> Timing | None:
     )
 
 
-def _compared(record: CaseRecord, side: str) -> Comparison | None:
-    """Compare the baseline with another side; None where one of them was not timed."""
-    baseline, other = record.samples.get("baseline"), record.samples.get(side)
-    if not baseline or not other:
+def _compared(record: CaseRecord, side: str, first: str = "baseline") -> Comparison | None:
+    """Compare the baseline, or another first side, with a side; None where one of them was not timed."""
+    one, other = record.samples.get(first), record.samples.get(side)
+    if not one or not other:
         return None
-    seed = record.case.id if side == "candidate" else f"{record.case.id} {side}"
-    return stats.compare(baseline, other, seed, record.case.protocol == PAIRED)
+    seed = (
+        record.case.id if (first, side) == ("baseline", "candidate") else f"{record.case.id} {first} {side}"
+    )
+    return stats.compare(one, other, seed, record.case.protocol == PAIRED)
 
 
 def flags_of(record: CaseRecord) -> dict[str, str]:
     """Return what a row's flags say of a case's samples: quantiles, and the baseline against itself.
 
-    `aa` is the baseline's time over that of the same code timed as if it were a candidate, with its interval.
+    `aa` is the baseline's time over that of the same code timed as if it were a candidate, with its interval;
+    `vs_against` the other version's time over the candidate's: above 1 the candidate is the faster one.
     """
     told: dict[str, str] = {}
     if candidate := record.samples.get("candidate"):
@@ -70,7 +74,18 @@ def flags_of(record: CaseRecord) -> dict[str, str]:
     if itself := _compared(record, "baseline_again"):
         figures = {"aa": itself.ratio, "aa_low": itself.low, "aa_high": itself.high}
         told |= {name: f"{figure:.6g}" for name, figure in figures.items()}
+    if found := _compared(record, "candidate", first="against"):
+        told["against_median_ms"] = _ms(stats.pooled_median(record.samples["against"]))
+        figures = {"vs_against": found.ratio, "vs_against_low": found.low, "vs_against_high": found.high}
+        told |= {name: f"{figure:.6g}" for name, figure in figures.items()}
+        told |= {"vs_against_floor": f"{found.floor or 0:.6g}", "vs_against_verdict": found.word}
     return told
+
+
+def against(flags: Mapping[str, str]) -> Comparison | None:
+    """Return what a row's flags say of the candidate against the other version, if there was one."""
+    names = ("vs_against", "vs_against_low", "vs_against_high", "vs_against_floor")
+    return Comparison(*(float(flags[name]) for name in names)) if names[0] in flags else None
 
 
 def _ms(ns: float) -> str:

@@ -49,9 +49,10 @@ class Alone:
 
 @dataclass(frozen=True)
 class Enter:
-    """To the worker: import the candidate, module `model`. Answer: Done."""
+    """To the worker: import the candidate, module `model`, and `against` if there is one. Answer: Done."""
 
     model: str
+    against: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Forward:
 
     input_seed: int
     folders: tuple[str, ...]
+    side: str = "candidate"
 
 
 @dataclass(frozen=True)

@@ -25,25 +25,28 @@ class Gating:
         self._learn = learn
         self._built: Build | None = None
 
-    def carry_out(self, plan: Sequence[Trial]) -> Tried:
+    def carry_out(self, plan: Sequence[Trial], side: str = "candidate") -> Tried:
         """Have every trial's output gated; return each with its figures. CaseFailureError ends it early."""
         tried: Tried = []
         for trial in plan:
-            figures = self._try(trial)
+            figures = self._try(trial, side)
             tried.append((trial, figures))
             if trial.truncated and not figures.passed:
                 break  # the rest would take minutes
         self._judge.ask(Rest(), Done, self._watch)
+        self._built = None
         return tried
 
-    def _try(self, trial: Trial) -> Figures:
+    def _try(self, trial: Trial, side: str) -> Figures:
         build = Build(trial.case, trial.weight_seed)
         if build != self._built:
             self._judge.ask(build, Done, self._watch)
             self._worker.ask(build, Done, self._watch)
             self._built = build
-        output = self._worker.ask(Forward(trial.input_seed, self._exchange.folders), Output, self._watch)
-        self._learn(output.facts)
+        forward = Forward(trial.input_seed, self._exchange.folders, side)
+        output = self._worker.ask(forward, Output, self._watch)
+        if side == "candidate":
+            self._learn(output.facts)
         path = taken(self._exchange, output)
         check = Check(trial.input_seed, path, output.dtype, trial.oracle_s, trial.recompute)
         return self._judge.ask(check, Figures, self._watch)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from harness import observing, official, strict, switches, what_ran
-from harness.candidate import load_candidate, load_contract
+from harness.apart import FOLDER, Apart
+from harness.candidate import Candidate, load_candidate, load_contract
 from harness.channel import (
     Alone,
     Block,
@@ -38,8 +41,9 @@ from harness.channel import (
 )
 from harness.drawing import Drawn, describe, draw, free_memory, take_device
 from harness.stopwatch import Watch, watch_of
-from harness.strict import Side, Strict
+from harness.strict import Room, Side, Strict
 
+ROOT = Path(__file__).resolve().parent.parent
 NOTE_CHARACTERS = 1000
 
 
@@ -49,6 +53,7 @@ class Built:
 
     drawn: Drawn
     candidate: nn.Module
+    own: dict[str, Side]  # the candidate, and the model that it is compared with
     precision: str  # the state of the global flags before there was a candidate
     switches: switches.State  # the same, of all switches
     strict: Strict | None = None
@@ -60,7 +65,7 @@ class Desk:
     def __init__(self, device: str) -> None:
         self._device = take_device(device)
         self._contract: ModuleType | None = None
-        self._loaded: Any = None
+        self._entrants: dict[str, tuple[Candidate, Room]] = {}  # by side; the candidate is the last
         self._built: Built | None = None
         self._facts = Facts()
         self._watch: Watch | None = None
@@ -76,7 +81,7 @@ class Desk:
             case Alone():
                 return self._alone(request)
             case Enter():
-                self._loaded = load_candidate(request.model)
+                self._enter(request)
             case Build():
                 self._build(request)
             case Forward():
@@ -107,6 +112,13 @@ class Desk:
         free_memory(self._device)
         return Timed(samples, Facts())
 
+    def _enter(self, request: Enter) -> None:
+        candidate = load_candidate(request.model)
+        if request.against:
+            apart = Apart(ROOT / FOLDER)
+            self._entrants["against"] = apart.load(request.against), apart.room
+        self._entrants["candidate"] = candidate, contextlib.nullcontext
+
     # --- building -----------------------------------------------------------------------------------------
 
     def _build(self, request: Build) -> None:
@@ -118,11 +130,15 @@ class Desk:
         free_memory(self._device)
         drawn = draw(self._contract, request.case, request.weight_seed, self._device)
         precision, state = observing.precision_state(), switches.read()
-        candidate = self._loaded.model_class(drawn.config)
-        strict = not drawn.settings.non_strict_weight_copy
-        self._loaded.copy_model_weights(drawn.baseline, candidate, strict=strict)
-        drawn.placed(drawn.baseline)
-        self._built = Built(drawn, drawn.placed(candidate), precision, self._before or state)
+        own = {}
+        for side, (loaded, room) in self._entrants.items():
+            switches.put(state)  # nothing to do for the first
+            with room():
+                model = copied(loaded, drawn)
+            own[side] = Side(model, switches.read(), room)
+        for model in (*(side.model for side in own.values()), drawn.baseline):
+            drawn.placed(model)
+        self._built = Built(drawn, own["candidate"].model, own, precision, self._before or state)
         observing.reset_peak_memory(self._device)
 
     # --- the gate's half ----------------------------------------------------------------------------------
@@ -132,20 +148,29 @@ class Desk:
         assert built is not None
         with torch.inference_mode():
             x, mask = built.drawn.inputs(request.input_seed)
+            side = built.own[request.side]
+            if len(built.own) > 1:
+                switches.put(side.switches)
             begin = time.perf_counter()
-            output = built.candidate(x, mask)
-            observing.synchronize(self._device)
+            with side.room():
+                output = side.model(x, mask)
+                observing.synchronize(self._device)
             seconds = time.perf_counter() - begin
+            side.switches = switches.read()
             path = observing.hand_over(observing.checked(output, x), request.folders)
             dtype = observing.dtype_name(output)
-        first = seconds if self._facts.first_call_s is None else self._facts.first_call_s
-        flags = self._facts.flags | ({"output_dtype": dtype} if output.dtype != x.dtype else {})
-        peak = observing.peak_memory_mib(self._device)
-        self._facts = replace(self._facts, first_call_s=first, peak_mem_mib=peak, flags=flags)
-        self._ask_candidate(built)
+        if request.side == "candidate":
+            self._note(built, seconds, {} if output.dtype == x.dtype else {"output_dtype": dtype})
         del output, x, mask
         free_memory(self._device)
         return Output(path, dtype, self._facts)
+
+    def _note(self, built: Built, seconds: float, flags: dict[str, str]) -> None:
+        first = seconds if self._facts.first_call_s is None else self._facts.first_call_s
+        peak = observing.peak_memory_mib(self._device)
+        flags = self._facts.flags | flags
+        self._facts = replace(self._facts, first_call_s=first, peak_mem_mib=peak, flags=flags)
+        self._ask_candidate(built)
 
     def _ask_candidate(self, built: Built) -> None:
         """Take what the candidate says about itself, and what it did to the global flags."""
@@ -196,11 +221,8 @@ class Desk:
 
     def _sides(self, built: Built, names: Sequence[str]) -> dict[str, Side]:
         """Return the sides by name; a candidate's switches are as it has left them until now."""
-        candidate, baseline = built.candidate, built.drawn.baseline
-        return {
-            name: Side(candidate, switches.read()) if name == "candidate" else Side(baseline, built.switches)
-            for name in names
-        }
+        baseline = Side(built.drawn.baseline, built.switches)
+        return {name: built.own.get(name, baseline) for name in names}
 
     def _look_after_timing(self, built: Built, x: Tensor, mask: Tensor, is_long: bool) -> None:
         """Find out what would disturb the timing if it came first; too little memory is no failure.
@@ -237,6 +259,14 @@ class Desk:
         ]
         found = what_ran.look(drawn.case, sides, x, mask, request.profile)
         return Looked(found.attention_backend, found.flags, tuple(found.profiles))
+
+
+def copied(loaded: Candidate, drawn: Drawn) -> nn.Module:
+    """Build a model as the contest's script does, with the baseline's weights by its own way of copying."""
+    model = loaded.model_class(drawn.config)
+    strict = not drawn.settings.non_strict_weight_copy
+    loaded.copy_model_weights(drawn.baseline, model, strict=strict)
+    return model
 
 
 def chunk_difference(model: Any, x: Tensor, mask: Tensor) -> float:

@@ -27,7 +27,8 @@ class Terms:
     `asked_capability` is theirs, as `7.5`; 0 and empty are no rule. `model` is the module to import the
     candidate from. Times are in seconds; 0 is no limit. `profile` asks for each case's top kernels.
     `target_ci` is the half-width of the speed-up's interval that `strict` samples for, as a share; 0 is a
-    fixed number.
+    fixed number. `against` is the module of a second model that the candidate is compared with, which lies
+    in a folder of its own, and `against_name` what people call it.
     """
 
     bundle_sha256: str
@@ -45,6 +46,8 @@ class Terms:
     asked_capability: str = ""
     profile: bool = False
     target_ci: float = 0.0
+    against: str = ""
+    against_name: str = ""
 
 
 @dataclass(frozen=True)

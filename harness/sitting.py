@@ -160,7 +160,8 @@ class Sitting:
         for side, count in blocked.late.items():
             found.late[side] = found.late.get(side, 0) + count
         found.facts = blocked.facts
-        self._pairs += zip(by_side[self._sides[0]], by_side[self._sides[-1]], strict=False)
+        other, own = self._sides[-2:][0], self._sides[-1]  # the baseline, or the other model to compare with
+        self._pairs += zip(by_side[other], by_side[own], strict=False)
         refuse_disowned(blocked)
 
     def _have_checked(self, block: Block, blocks: int) -> None:

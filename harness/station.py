@@ -149,7 +149,7 @@ class Station:
             self._before = worker.ask(alone, Timed, watch).samples
         try:
             if is_new:
-                worker.ask(Enter(self._terms.model), Done, watch)
+                worker.ask(Enter(self._terms.model, self._terms.against), Done, watch)
         except CaseFailureError as failure:
             if worker.alive:  # it could say what is wrong: a second try would say the same
                 self._unloadable[setting] = failure
@@ -164,6 +164,8 @@ class Station:
             self._check_route(case)
 
         gating = Gating(self._worker, self._judge, self._exchange, watch, learn)
+        if self._terms.against:
+            self._gate_other(case, gating)
         tried = gating.carry_out(trials.plan(case, self._terms.seeds, self.card.memory_bytes))
         whole = [pair for pair in tried if not pair[0].truncated]
         flags = {**self._done.flags, **trials.flags_of(case, tried)}
@@ -171,11 +173,26 @@ class Station:
         if words := trials.verdict(case, tried):
             raise CaseFailureError("failed_gate", "gate", words)
 
+    def _gate_other(self, case: Case, gating: Gating) -> None:
+        """The same for the model that the candidate is compared with: a wrong one's time means nothing."""
+        tried = gating.carry_out(trials.plan(case, 1, self.card.memory_bytes), "against")
+        gate, flags = trials.gate_of(tried), dict(self._done.flags)
+        flags |= {
+            "against": self._terms.against_name.replace(";", ","),
+            "against_gate_share": f"{gate.gate_share:.6g}",
+        }
+        self._done = replace(self._done, flags=flags)
+        if words := trials.verdict(case, tried):
+            raise CaseFailureError(
+                "failed_gate", "against", f"the model that was to be compared with: {words}"
+            )
+
     def _time(self, case: Case, watch: Watch, again: bool) -> Timed:
         assert self._worker and self._judge
         lacks = trials.baseline_lacks(case, self.card.memory_bytes)
         again = again and not lacks
-        sides = (*(() if lacks else ("baseline",)), *(("baseline_again",) if again else ()), "candidate")
+        asked = {"baseline": not lacks, "baseline_again": again, "against": self._terms.against}
+        sides = (*(side for side, wanted in asked.items() if wanted), "candidate")
         if case.protocol == "strict":
             oracle_s = trials.oracle_s_of_timed(case, self.card.memory_bytes)
             places = (self._worker, self._judge, watch, self._exchange)

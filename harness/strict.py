@@ -8,7 +8,9 @@ is not in the copy. The output itself is kept, too; at the block's end the two m
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -31,13 +33,16 @@ _SHARE_OF_MEMORY = 4  # a quarter of what is free may hold a block's inputs and 
 _ROOM_ON_CPU = 512 << 20
 _WARM_SEED = 1 << 49  # above every block's seed
 
+Room = Callable[[], AbstractContextManager[object]]
+
 
 @dataclass
 class Side:
-    """One model, and the process-wide switches that it runs under."""
+    """One model, the process-wide switches that it runs under, and what puts its modules in place."""
 
     model: nn.Module
     switches: switches.State
+    room: Room = contextlib.nullcontext
 
 
 @dataclass
@@ -136,7 +141,7 @@ class Strict:
         switches.put(side.switches)
         with self._watch.stream():
             x, mask = self._input(seed)
-            with torch.inference_mode():
+            with side.room(), torch.inference_mode():
                 observing.checked(how(lambda: side.model(x, mask)), x)
         if name not in BASELINES:
             side.switches = switches.read()

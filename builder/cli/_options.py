@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from builder import config
 from builder.accelerators import choose_backend, default_accelerator
 from builder.config import Kind
 from builder.errors import UsageError
+from builder.opponents import find_opponent
 from builder.spec import RunSpec, Selection, plan
 from harness.shapes import PROTOCOLS, Case, parse_duration
 
@@ -114,6 +116,7 @@ _OPTIONS = (
     option(
         "--profile", "profiling", is_flag=True, help="Also report what each case spends the device's time on."
     ),
+    option("--against", metavar="FILE|REF|RUN", help="Another version to compare with, in turns with yours."),
     option("--model", type=PATH, help="Your model: a file or a package."),
     option("--backend", help="Where to run; see `ferry backends`."),
     option("--accelerator", default="", help="What hardware to ask for; see `ferry accelerators`."),
@@ -166,6 +169,7 @@ def make_spec(
     harness: Path | None,
     backend: str | None,
     accelerator: str,
+    against: str | None,
     **rest: Any,
 ) -> RunSpec:
     """Return the spec that the shared options add up to. UsageError for a word that is none."""
@@ -173,6 +177,7 @@ def make_spec(
     for path, name in ((model, "--model"), (harness, "--harness")):
         if path and not path.exists():
             raise UsageError(f"{name}: there is nothing at {path}")
+    protocol = "strict" if against else protocol  # only sides that take turns can be told apart
     selection = Selection(
         suite,
         shapes,
@@ -196,11 +201,26 @@ def make_spec(
         backend=chosen,
         accelerator=accelerator or default_accelerator(chosen),
         model_path=str(model.resolve()) if model else "",
+        against=_name_of(against),
+        against_path=_files_of(against, model),
         harness_path=str(harness.resolve()) if harness else "",
         timeout_s=rest.pop("timeout"),
         case_timeout_s=rest.pop("case_timeout"),
         **rest,
     )
+
+
+def _name_of(against: str | None) -> str:
+    """What a row and a sentence call the other version: paths in short."""
+    return Path(against).name if against and Path(against).exists() else against or ""
+
+
+def _files_of(against: str | None, model: Path | None) -> str:
+    """Return the path of the other version; what git or a run has of it is there while the command runs."""
+    if not against:
+        return ""
+    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="ferry-against-"))
+    return str(find_opponent(against, model, Path(folder)))
 
 
 def _warn_of_unsent_levers(cases: Sequence[Case]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from builder import results, submission
+from builder import results, stats, submission, timings
 from builder.backends import Backend, State, Status
 from builder.cli._notes import busy_lines, note
 from builder.clock import SystemClock
@@ -20,7 +20,7 @@ from builder.crossing import FIRST_PART, Outcome
 from builder.errors import Exit, FerryError, InfrastructureError
 from builder.results import Row
 from builder.runs import Run
-from builder.stats import geomean
+from builder.stats import Comparison, Word, geomean
 from builder.terminal import one_line, printable
 
 if TYPE_CHECKING:
@@ -194,6 +194,24 @@ def _summary(rows: Sequence[Row]) -> Iterator[str]:
         if ratios:
             figure = f"geomean {geomean(ratios):.3f}× over {len(ratios)} of {len(ours)}"
             yield ", ".join([f"{' '.join(kind)}: {figure}", *_noise(ours)])
+        yield from _against(ours)
+
+
+def _against(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the verdict on two versions: each case's where they are several, then the one on all of them."""
+    found = [(row, figures) for row in rows if (figures := timings.against(row.flags))]
+    if not found:
+        return
+    name = found[0][0].flags.get("against", "the other version")
+    if len(found) > 1:
+        for row, one in found:
+            yield f"  {row.case_id}: {_verdict(one)}"
+    yield f"against {name}: {_verdict(stats.together([one for _, one in found]))}"
+
+
+def _verdict(found: Comparison) -> str:
+    words = {Word.UNTOLD: "cannot tell", Word.SAME: f"no difference beyond {found.threshold:.1%}"}
+    return f"{found.ratio:.3f}× ({found.low:.3f}–{found.high:.3f}), {words.get(found.word, found.word)}"
 
 
 def _kind(row: Row) -> tuple[str, ...]:

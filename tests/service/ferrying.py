@@ -108,10 +108,10 @@ def program(lines: Sequence[str], kept: Sequence[str] | None = None, rest: str =
     return f"print({told!r}, flush=True)\nopen('ferry-events.jsonl', 'w').write({file!r})\n{rest}\n"
 
 
-def held(kaggle: KaggleServer) -> Run:
+def held(kaggle: KaggleServer, *options: str) -> Run:
     """Push one case into a queue that nothing leaves."""
     kaggle.knobs.hold = True
-    done = ferry("push", *ONE_CASE)
+    done = ferry("push", *ONE_CASE, *options)
     assert done.code == 0, done.err
     return runs.all_runs()[0]
 

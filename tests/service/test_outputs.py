@@ -94,6 +94,18 @@ def test_one_broken_file_costs_no_other(hurried: KaggleServer) -> None:
     assert len(hurried.calls("download")) == before + 2
 
 
+def test_a_kernel_that_is_gone_when_the_rest_is_wanted(hurried: KaggleServer) -> None:
+    """What had come before the kernel was deleted still makes its rows, and the missing file is named."""
+    run = pushed(hurried, WEIGHTS)
+    hurried.knobs.faults = [Fault("download", status=500, times=None, skip=1)]
+    assert ferry("pull").code == 5
+    hurried.kernels.delete(hurried.sessions[0].kernel)
+    done = ferry("pull", "--json")
+    assert (done.code, done.document["counts"]) == (5, {"passed": 1})
+    assert any("missing: the list of files itself" in said for said in done.document["problems"])
+    assert states(run)[-1] == "incomplete"
+
+
 def test_patterns_and_a_limit(hurried: KaggleServer) -> None:
     """What is not wanted is said to be left out, the results come always, a later pull brings the rest."""
     run = pushed(hurried, WEIGHTS)

@@ -14,6 +14,7 @@ from tests.service.kaggle.server import KaggleServer
 from tests.unit.written_logs import lines_of
 
 T4 = ("--accelerator", "NvidiaTeslaT4", "--suite", "official", "--no-rehearsal")
+GPU = ("--accelerator", "NvidiaTeslaT4")  # on top of `ONE_CASE`: sessions without a GPU are in nobody's way
 
 
 def test_one_line_before_the_call(hurried: KaggleServer) -> None:
@@ -43,8 +44,8 @@ def test_what_is_asked_for_is_the_limit(hurried: KaggleServer) -> None:
 
 def test_another_run_is_told(hurried: KaggleServer) -> None:
     """A push while another runs says what runs, and asks nobody."""
-    first = held(hurried)
-    done = ferry("push", *ONE_CASE)
+    first = held(hurried, *GPU)
+    done = ferry("push", *ONE_CASE, *GPU)
     assert done.code == 0
     assert f"under way on this account already: alice/ferry-{first.id}-1 (queued)" in done.err
 
@@ -119,11 +120,11 @@ def test_a_refused_run_is_not_pushed_by_a_pull(hurried: KaggleServer) -> None:
 
 def test_waiting_for_a_slot(hurried: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """With --wait-for-slot the run is held here until a session has ended, and then pushed once."""
-    first = [held(hurried).id for _ in range(2)]
+    first = [held(hurried, *GPU).id for _ in range(2)]
     monkeypatch.setattr("builder.submission.SLOT_S", "slot")
     free = functools.partial(hurried.kernels.delete, hurried.sessions[0].kernel)
     monkeypatch.setattr("builder.clock.SystemClock.sleep", at_nap("slot", free))
-    done = ferry("push", *ONE_CASE, "--wait-for-slot")
+    done = ferry("push", *ONE_CASE, *GPU, "--wait-for-slot")
     assert done.code == 0, done.err
     assert "waits here for a free session; taken by alice/ferry-" in done.err
     [run] = [run for run in runs.all_runs() if run.id not in first]
@@ -131,13 +132,27 @@ def test_waiting_for_a_slot(hurried: KaggleServer, monkeypatch: pytest.MonkeyPat
     assert len(hurried.sessions) == 3
 
 
+def test_a_slot_that_nobody_is_seen_to_take(hurried: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the service counts a session that it does not show, its refusal makes the run wait too."""
+    first = held(hurried, *GPU).id
+    hurried.knobs.gpu_slots = 1
+    monkeypatch.setattr("builder.submission.SLOT_S", "slot")
+    free = functools.partial(setattr, hurried.knobs, "gpu_slots", 2)
+    monkeypatch.setattr("builder.clock.SystemClock.sleep", at_nap("slot", free))
+    done = ferry("push", *ONE_CASE, *GPU, "--wait-for-slot")
+    assert done.code == 0, done.err
+    [run] = [run for run in runs.all_runs() if run.id != first]
+    assert states(run) == ["intent", "refused", "held", "intent", "queued"]
+    assert len(hurried.sessions) == 2
+
+
 def test_ctrl_c_leaves_a_held_run_unpushed(hurried: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while waiting for a slot pushes nothing, nor does a pull; resume does."""
     for _ in range(2):
-        held(hurried)
+        held(hurried, *GPU)
     monkeypatch.setattr("builder.submission.SLOT_S", "slot")
     monkeypatch.setattr("builder.clock.SystemClock.sleep", at_nap("slot", press_ctrl_c))
-    done = ferry("push", *ONE_CASE, "--wait-for-slot")
+    done = ferry("push", *ONE_CASE, *GPU, "--wait-for-slot")
     assert done.code == 130
     run = runs.all_runs()[0]
     assert "was not pushed: no session was free" in done.err and f"ferry resume {run.id}" in done.err
