@@ -15,6 +15,7 @@ from harness.drawing import Drawn, draw
 from harness.shapes import SHAPES, Case
 
 CPU = torch.device("cpu")
+pytestmark = pytest.mark.usefixtures("one_thread")
 CASE = Case(SHAPES["t03"])  # 4 sequences, causal, padded
 MEMORY_BYTES = "free_bytes"
 ONE_BY_ONE = [(row, row + 1) for row in range(4)]
