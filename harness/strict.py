@@ -9,7 +9,7 @@ is not in the copy. The output itself is kept, too; at the block's end the two m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -47,10 +47,13 @@ class Side:
 
 @dataclass
 class Kept:
-    """What a candidate's call returned, and the copy that was taken right after it."""
+    """What a call returned, and the copy that was taken right after it; a baseline's copy is let go.
+
+    A baseline's outputs are kept, too, so that no side finds memory that it has just had again.
+    """
 
     output: Tensor
-    copy: Tensor
+    copy: Tensor | None
 
 
 class Strict:
@@ -81,8 +84,7 @@ class Strict:
         half = _room(self._drawn.device) // 2  # for inputs, and for outputs
         if _SLOTS * self._output_bytes <= half:
             self._slots = [self._drawn.inputs(_WARM_SEED) for _ in range(_SLOTS)]
-        kept = 2 * sum(name not in BASELINES for name in self._sides) or 1
-        return Warmed(max(1, half // (kept * self._output_bytes)), turn_ns)
+        return Warmed(max(1, half // (_tensors_kept(self._sides) * self._output_bytes)), turn_ns)
 
     def _learned(self, call: Callable[[], Tensor]) -> Tensor:
         self._watch.learn(call)
@@ -100,7 +102,7 @@ class Strict:
         self._kept.clear()
         turns = order.order()
         late: dict[str, int] = dict.fromkeys(order.sides, 0)
-        self._reserve(sum(name not in BASELINES for name in turns))
+        self._reserve(turns)
         start = now_ns()
         for position, name in enumerate(turns):
             late[name] += self._timed(name, position, order.seed + position)
@@ -114,11 +116,11 @@ class Strict:
         shared, changed = self._disowned()
         return Blocked(samples, wall_ns, late, shared, changed)
 
-    def _reserve(self, outputs: int) -> None:
+    def _reserve(self, turns: list[str]) -> None:
         """Have torch get the memory that the block will keep now: getting it stops the device."""
         d = self._drawn
         shape = (d.case.shape.batch, d.case.shape.seq_len, d.case.shape.d_model)
-        held = [torch.empty(shape, dtype=d.dtype, device=d.device) for _ in range(2 * outputs)]
+        held = [torch.empty(shape, dtype=d.dtype, device=d.device) for _ in range(_tensors_kept(turns))]
         del held
 
     def _timed(self, name: str, position: int, seed: int) -> bool:
@@ -128,8 +130,8 @@ class Strict:
         def timed(call: Callable[[], Tensor]) -> Tensor:
             nonlocal late
             output, late = self._watch.time(call)
-            if name not in BASELINES:
-                self._kept[position] = Kept(output, output.clone())
+            copy = output.clone()
+            self._kept[position] = Kept(output, None if name in BASELINES else copy)
             return output
 
         self._call(name, seed, timed)
@@ -159,16 +161,19 @@ class Strict:
 
     def _disowned(self) -> tuple[int, int]:
         """Return how many outputs share memory with another or with an input, and how many have changed."""
-        owners = [kept.output.untyped_storage().data_ptr() for kept in self._kept.values()]
+        handed = [kept for kept in self._kept.values() if kept.copy is not None]
+        owners = [kept.output.untyped_storage().data_ptr() for kept in handed]
         inputs = {x.untyped_storage().data_ptr() for x, _ in self._slots}
         shared = len(owners) - len(set(owners) - inputs)
-        return shared, sum(not same_bits(kept.output, kept.copy) for kept in self._kept.values())
+        return shared, sum(not same_bits(kept.output, kept.copy) for kept in handed if kept.copy is not None)
 
     # --- after it -----------------------------------------------------------------------------------------
 
     def output(self, position: int) -> Tensor:
         """Return the copy of the output of the call at a position of the last block."""
-        return self._kept[position].copy
+        copy = self._kept[position].copy
+        assert copy is not None
+        return copy
 
     def sprint(self, order: Sprint) -> Sprinted:
         """Run one side's calls back to back; whoever asked has a clock of its own."""
@@ -194,6 +199,11 @@ def alone(drawn: Drawn, baseline: Side, watch: Watch, seed: int) -> tuple[Sample
     sitting = Strict(drawn, {ALONE: baseline}, watch)
     turns = round(_ALONE_NS / max(1, sitting.warm(3).turn_ns))
     return sitting.block(Block(0, seed, seed, min(max(3, turns), _MOST_ALONE), (ALONE,))).samples
+
+
+def _tensors_kept(sides: Iterable[str]) -> int:
+    """Return how many tensors of an output's size the calls of these sides leave to be kept."""
+    return sum(1 if name in BASELINES else 2 for name in sides)
 
 
 def same_bits(a: Tensor, b: Tensor) -> bool:

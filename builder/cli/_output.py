@@ -219,12 +219,18 @@ def _kind(row: Row) -> tuple[str, ...]:
 
 
 def _noise(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what bears on a geomean: the noise floor, the baseline against itself, what is no difference."""
+    """Yield what bears on a geomean and is not in it: noise, and what came before the timing."""
     floors = [row.noise_floor for row in rows if row.noise_floor is not None]
     if floors:
         yield f"noise floor up to {max(floors):.1%}"
     itself = [float(row.flags["aa"]) for row in rows if "aa" in row.flags]
     if itself:
         yield f"the baseline against itself {', '.join(f'{ratio:.3f}' for ratio in itself)}"
+    firsts = [row.first_call_s for row in rows if row.first_call_s is not None]
+    if firsts:
+        yield f"first call up to {max(firsts):.3g} s"
+    compiling = [row.compile_s for row in rows if row.compile_s is not None]
+    if compiling:
+        yield f"compiling up to {max(compiling):.3g} s"
     if within := sum(not row.is_told for row in rows if row.speedup):
         yield f"{within} within the noise (~)"
