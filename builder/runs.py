@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import secrets
 import shutil
 import tempfile
@@ -24,39 +23,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from builder.backends import State, Submission
+from builder.disk import PUBLISHED
+from builder.disk import RUN_ID as RUN_ID
+from builder.disk import atomic_write as atomic_write
+from builder.disk import runs_root as runs_root
 from builder.errors import UsageError
 from builder.spec import RunSpec
 from harness.events import from_plain, to_plain
 from harness.shapes import Case
 
 T = TypeVar("T")
-
-RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-
-
-def atomic_write(path: Path, content: str | bytes) -> None:
-    """Write `content` to `path` whole or not at all, through a temporary file in the same folder.
-
-    What is no regular file, such as /dev/stdout, is written to and not replaced.
-    """
-    data = content.encode() if isinstance(content, str) else content
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def read_json(cls: type[T], path: Path) -> T:
@@ -148,6 +124,7 @@ class Run:
             stream.write(line.encode())
             stream.flush()
             os.fsync(stream.fileno())
+            os.utime(self.folder)  # whoever looks for changes looks at the folder alone
 
     def journal(self) -> list[Entry]:
         """Return the journal's entries; a line cut by a kill is left out."""
@@ -216,17 +193,6 @@ def _ends_line(descriptor: int) -> bool:
 # --- where runs are ---------------------------------------------------------------------------------------
 
 
-def runs_root() -> Path:
-    """Return the folder of all runs: `FERRY_RUNS`, else `runs/` of the project or checkout, else `./runs`."""
-    if configured := os.environ.get("FERRY_RUNS"):
-        return Path(configured).expanduser()
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / "ferry.toml").exists() or (folder / ".git").exists():
-            return folder / "runs"
-    return here / "runs"
-
-
 def place(folder: Path) -> str:
     """Return where a folder is among the runs: that holds when they move to another disk or machine."""
     root = runs_root().resolve()
@@ -252,20 +218,30 @@ def create(spec: RunSpec) -> Iterator[Run]:
 
 def all_runs() -> list[Run]:
     """Return all runs, the newest first."""
-    root = runs_root()
+    return _runs_in(runs_root())
+
+
+def _runs_in(root: Path) -> list[Run]:
     folders = [path for path in root.glob("*") if RUN_ID.fullmatch(path.name)] if root.exists() else []
     return [Run(folder) for folder in sorted(folders, key=lambda path: path.name, reverse=True)]
+
+
+def published_runs() -> list[Run]:
+    """Return the runs that are kept as evidence, the newest first."""
+    return _runs_in(runs_root() / PUBLISHED)
 
 
 def find(prefix: str | None) -> Run:
     """Return the run whose id begins with `prefix`; without one, the last unfinished run.
 
-    Raises UsageError when none fits or several do; then they are listed.
+    A published run is found when no other fits. Raises UsageError when none fits or several do; then they
+    are listed.
     """
     if prefix and (Path(prefix) / "spec.json").exists():
         return Run(Path(prefix).resolve())
     if prefix:
         found = [run for run in all_runs() if run.id.startswith(prefix)]
+        found = found or [run for run in published_runs() if run.id.startswith(prefix)]
         missing = f"no run in {runs_root()} begins with {prefix!r}"
     else:
         found = [run for run in all_runs() if not run.is_finished and run.parts() and not run.is_probe]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from builder.cli._output import envelope, say
+from builder.cli._voice import envelope, say
 from builder.errors import Exit
 from builder.terminal import one_line
 
@@ -23,14 +23,15 @@ def listing(
         found = records()
         if as_json:
             click.echo(envelope({name: found}))
-        for line in () if as_json else (*_aligned(found), *filter(None, [foot])):
+        for line in () if as_json else (*aligned(found), *filter(None, [foot])):
             say(line)
         return Exit.OK
 
     return command
 
 
-def _aligned(records: Sequence[dict[str, Any]]) -> list[str]:
+def aligned(records: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a head and one line a record, the columns aligned; nothing when there is no record."""
     lines = [list(record) for record in records[:1]]
     return grid([*lines, *([str(value) for value in record.values()] for record in records)])
 

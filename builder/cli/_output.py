@@ -1,13 +1,8 @@
-"""What people and programs are shown: tables, progress, errors, and the one JSON envelope."""
+"""What people and programs are shown of a run: where it stands, its rows as a table or as data."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,68 +10,22 @@ import click
 from builder import results, stats, submission, timings
 from builder.backends import Backend, State, Status
 from builder.cli._notes import busy_lines, note
+from builder.cli._voice import envelope as envelope
+from builder.cli._voice import for_people
+from builder.cli._voice import say as say
+from builder.cli._voice import show_error as show_error
 from builder.clock import SystemClock
 from builder.crossing import FIRST_PART, Outcome
-from builder.errors import Exit, FerryError, InfrastructureError
+from builder.errors import Exit, InfrastructureError
 from builder.results import Row
 from builder.runs import Run
 from builder.stats import Comparison, Word, geomean
-from builder.terminal import one_line, printable
+from builder.terminal import one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-SCHEMA = "ferry/1"
 _TABLE_WIDTH = 120
-
-
-def _wants_json() -> bool:
-    return "--json" in sys.argv
-
-
-def _for_people() -> bool:
-    """Whether people read stdout: it is a terminal and does not carry the JSON document."""
-    return not _wants_json() and sys.stdout is not None and sys.stdout.isatty()
-
-
-def say(text: str) -> None:
-    """Tell people something, made safe to show; to stderr when a program may read stdout."""
-    click.echo(printable(text), err=not _for_people())
-
-
-def show_error(error: FerryError) -> Exit:
-    """Show one red sentence and its hint, or the envelope when `--json` was given; return the exit code."""
-    if _wants_json():
-        content = {"error": {"message": error.message, "hint": error.hint}}
-        with contextlib.suppress(OSError):  # stdout itself may be what is wrong
-            click.echo(envelope(content, run_id=error.run_id, exit_code=error.exit_code))
-    else:
-        click.secho(printable(error.message), fg="red", err=True)
-        if error.hint:
-            click.echo(f"hint: {printable(error.hint)}", err=True)
-    return error.exit_code
-
-
-def envelope(
-    content: Mapping[str, object] = MappingProxyType({}),
-    *,
-    run_id: str = "",
-    state: str = "",
-    exit_code: Exit = Exit.OK,
-    counts: dict[str, int] | None = None,
-    files: Sequence[Path] = (),
-) -> str:
-    """Return the JSON document of a command; `content` is its own: rows, error, or what it lists."""
-    document = {
-        "schema": SCHEMA,
-        "run_id": run_id,
-        "state": state,
-        "exit_code": int(exit_code),
-        "counts": counts or {},
-        "files": [str(path) for path in files],
-        **content,
-    }
-    return json.dumps(document, indent=2)
 
 
 def show_pushed(run: Run, backend: Backend, as_json: bool, part: int = FIRST_PART) -> Exit:
@@ -139,7 +88,7 @@ def _table(rows: Sequence[Row]) -> None:
     for row, told in zip(rows, notes, strict=True):
         cells = [Text(one_line(text)) for text in _cells(row)]
         table.add_row(*cells[:3], _status(row.status), *cells[3:], *([told] if any(notes) else []))
-    console = Console(stderr=not _for_people(), highlight=False)
+    console = Console(stderr=not for_people(), highlight=False)
     console.width = max(
         console.width, _TABLE_WIDTH + max(map(len, notes))
     )  # figures cut to fit would be wrong ones
