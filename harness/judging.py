@@ -70,28 +70,34 @@ def _figures(drawn: Drawn, request: Check) -> Figures:
     for rows, expected in _references(drawn, x, mask, request):
         for block in blocks(expected.shape, CROSSING_ELEMENTS):
             ledger.add(rows.start, block, expected[block], output[rows][block].to(drawn.device))
-        if request.recompute and _rounds(drawn):
-            dtype_share = max(dtype_share or 0.0, _dtype_share(drawn, x[rows], mask[rows], expected))
+        if _is_recomputed(drawn, request, dtype_share):
+            dtype_share = max(dtype_share or 0.0, _dtype_share(drawn, x[rows], mask[rows], expected, request))
     return ledger.figures(size, dtype_share)
 
 
 def _references(drawn: Drawn, x: Tensor, mask: Tensor, request: Check) -> Iterator[reference.Part]:
     if request.oracle_s:
         return reference.by_oracle(drawn, x, mask, request.input_seed, request.oracle_s)
-    return reference.by_baseline(drawn, drawn.baseline, x, mask)
+    return reference.by_baseline(drawn, x, mask)
 
 
-def _rounds(drawn: Drawn) -> bool:
-    """Whether the case's arithmetic is coarser than float32, so that the baseline has an error of its own."""
+def _is_recomputed(drawn: Drawn, request: Check, dtype_share: float | None) -> bool:
+    """Whether a part's reference is held against itself in float32: where its arithmetic is coarser.
+
+    The oracle never uses TF32, and one of its sequences is enough.
+    """
+    if not request.recompute or (request.oracle_s and dtype_share is not None):
+        return False
     state = observing.precision_state()
-    return drawn.dtype != torch.float32 or observing.tf32_text(drawn.device, state, state) == "on"
+    uses_tf32 = not request.oracle_s and observing.tf32_text(drawn.device, state, state) == "on"
+    return drawn.dtype != torch.float32 or uses_tf32
 
 
-def _dtype_share(drawn: Drawn, x: Tensor, mask: Tensor, expected: Tensor) -> float:
-    """Return the share of its budget that the baseline itself uses, held against itself in full float32."""
+def _dtype_share(drawn: Drawn, x: Tensor, mask: Tensor, expected: Tensor, request: Check) -> float:
+    """Return the share of its budget that the reference itself uses, held against itself in full float32."""
     exact, worst = reference.in_float32(drawn), 0.0
     with full_float32():
-        for rows, better in reference.by_baseline(drawn, exact, x.float(), mask):
+        for rows, better in _references(exact, x.float(), mask, request):
             found = worst_share(better, expected[rows], drawn.settings.rtol, drawn.settings.atol)
             worst = max(worst, found.share)
     return worst

@@ -6,6 +6,7 @@ import copy
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -24,15 +25,15 @@ MOST_SCORES = 1 << 30  # more makes the oracle no faster, and leaves out fewer o
 _BYTES_PER_SCORE = 32  # of free memory: three copies of a block's scores, and room for all else
 
 
-def by_baseline(drawn: Drawn, model: nn.Module, x: Tensor, mask: Tensor) -> Iterator[Part]:
-    """Yield the model's output over x [B,S,D]: in one part as the contest does, in several where memory ends.
+def by_baseline(drawn: Drawn, x: Tensor, mask: Tensor) -> Iterator[Part]:
+    """Yield the baseline's output over x [B,S,D]: in one part, as the contest does, or in what memory allows.
 
     Raises what a single row of the batch raises.
     """
     rows, start = _rows_that_fit(drawn, x), 0
     while start < len(x):
         part = slice(start, min(start + rows, len(x)))
-        reference = _unless_out_of_memory(model, x[part], mask[part], rows > 1)
+        reference = _unless_out_of_memory(drawn.baseline, x[part], mask[part], rows > 1)
         if reference is None:  # the error, and what its traceback holds, is gone by now
             rows = -(-rows // 2)
             free_memory(x.device)
@@ -77,9 +78,9 @@ def by_oracle(drawn: Drawn, x: Tensor, mask: Tensor, seed: int, seconds: float) 
         yield part, reference
 
 
-def in_float32(drawn: Drawn) -> nn.Module:
-    """Return the baseline with the same weights, each as it was rounded to the case's dtype, in float32."""
-    return copy.deepcopy(drawn.baseline).float()
+def in_float32(drawn: Drawn) -> Drawn:
+    """Return the same with the baseline in float32; its weights stay as they were rounded to the dtype."""
+    return replace(drawn, baseline=copy.deepcopy(drawn.baseline).float())
 
 
 def free_bytes(device: torch.device) -> int:

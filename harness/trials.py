@@ -66,8 +66,8 @@ def plan(case: Case, seeds: int, memory_bytes: int, dice: random.Random = _ENTRO
     oracle_s = 0.0 if has_baseline else ORACLE_S / len(drawn)
     trials = [Trial(case, weights, seed, oracle_s) for weights, inputs in drawn for seed in inputs]
     own = len(trials) - count
+    trials[own] = replace(trials[own], recompute=True)
     if has_baseline:
-        trials[own] = replace(trials[own], recompute=True)
         return trials
     short = replace(case, shape=case.shape.truncated(memory_bytes))
     return [Trial(short, settings.seed, settings.seed, recompute=True, truncated=True), *trials]
@@ -139,9 +139,14 @@ def flags_of(case: Case, tried: Tried) -> dict[str, str]:
         elif trial.oracle_s:
             flags["accuracy_trials"] = "1"
             flags["oracle_sequences"] = f"{round(part.coverage * case.shape.batch)} of {case.shape.batch}"
-        if part.dtype_share is not None:
-            flags["dtype_share"] = f"{part.dtype_share:.6g}"
+    if shares := dtype_shares(tried):
+        flags["dtype_share"] = f"{max(shares):.6g}"
     return flags
+
+
+def dtype_shares(tried: Tried) -> list[float]:
+    """Return what the baseline itself uses of its budget, held against itself in float32, where measured."""
+    return [part.dtype_share for _, part in tried if part.dtype_share is not None]
 
 
 def verdict(case: Case, tried: Tried) -> str:
@@ -157,8 +162,7 @@ def verdict(case: Case, tried: Tried) -> str:
     words = f"{elements} of {total} elements are outside the tolerances"
     if short := [trial.case.shape.seq_len for trial, _ in failed if trial.truncated]:
         words = f"cut to a length of {short[0]}, against the baseline itself, {words}"
-    shares = [part.dtype_share for _, part in tried if part.dtype_share is not None]
-    if shares and max(shares) > 1:
+    if max(shares := dtype_shares(tried), default=0.0) > 1:
         words += (
             f"; {case.dtype} cannot hold them here: the baseline itself, against itself in float32, "
             f"uses {max(shares):.3g} times its budget"

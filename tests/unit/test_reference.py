@@ -31,7 +31,7 @@ def parts_of(model: nn.Module, drawn: Drawn) -> tuple[list[tuple[int, int]], Ten
     """The spans of the parts and all of them together."""
     x, mask = drawn.inputs(7)
     with torch.inference_mode():
-        parts = list(reference.by_baseline(drawn, model, x, mask))
+        parts = list(reference.by_baseline(replace(drawn, baseline=model), x, mask))
     return [(rows.start, rows.stop) for rows, _ in parts], torch.cat([output for _, output in parts])
 
 
@@ -164,6 +164,9 @@ def test_a_dtype_is_held_against_itself_in_float32(
     assert figures.passed
     assert figures.dtype_share is not None
     assert low < figures.dtype_share < high
+    by_oracle = check(same, tmp_path, case, oracle_s=60.0, recompute=True).dtype_share
+    assert by_oracle is not None
+    assert 0 < by_oracle <= figures.dtype_share
     exact = draw(contract, CASE, 1234, CPU)
     with torch.no_grad():
         same = exact.baseline(*exact.inputs(7))
