@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from builder import crossing, runs, submission
+from builder import announcing, crossing, runs, submission
 from builder.backends import Backend, State
 from builder.build import write_build
 from builder.bundle import Bundle, digest, make_bundle
@@ -23,19 +23,20 @@ from harness.shapes import Case
 Tell = Callable[[str], None]
 
 
-def resume(run: Run, backend: Backend, clock: Clock, tell: Tell) -> int:
+def resume(run: Run, backend: Backend, clock: Clock, tell: Tell, timeout_s: float = 0.0) -> int:
     """Push what a run still lacks; return the number of the part that was pushed.
 
     A part that was held back or refused is pushed as it is. Else what is over is fetched, and the cases
     without a result become the next part: its kernel carries the files of the first part's kernel, whatever
-    has become of the model here since then. Raises UsageError when a part is under way or nothing is missing.
+    has become of the model here since then. `timeout_s` is its own limit, 0 for the run's.
+
+    Raises UsageError when a part is under way or nothing is missing.
     """
     for part in run.coming():
         if run.submission(part) is None:
             if run.state(part) not in (State.REFUSED, State.HELD):
                 raise UsageError(f"a push of run {run.id} was interrupted", f"ferry pull {run.id}")
-            submission.submit(run, part, backend, clock, tell)
-            return part
+            return _submit(run, part, backend, clock, tell)
     crossing.fetch(run, backend, clock)
     if under_way := [part for part in run.coming() if not run.told(part).is_over]:
         raise UsageError(
@@ -45,7 +46,13 @@ def resume(run: Run, backend: Backend, clock: Clock, tell: Tell) -> int:
     cases = _without_result(run)
     if not cases:
         raise UsageError(f"run {run.id} has a result of every case", f"see ferry pull {run.id}")
-    part = _add_part(run, cases, tell)
+    part = _add_part(run, cases, tell, timeout_s or run.spec.timeout_s)
+    return _submit(run, part, backend, clock, tell)
+
+
+def _submit(run: Run, part: int, backend: Backend, clock: Clock, tell: Tell) -> int:
+    for sentence in announcing.announce(run.part_spec(part), backend, clock):
+        tell(sentence)
     submission.submit(run, part, backend, clock, tell)
     return part
 
@@ -55,12 +62,12 @@ def _without_result(run: Run) -> tuple[Case, ...]:
     return tuple(record.case for record in records.cases if record.status not in FINAL_STATUSES)
 
 
-def _add_part(run: Run, cases: tuple[Case, ...], tell: Tell) -> int:
+def _add_part(run: Run, cases: tuple[Case, ...], tell: Tell, timeout_s: float) -> int:
     """Build the next part's folder, whole or not at all."""
     with run.lock("submit"):
         part = run.parts()[-1] + 1
         bundle = stored_bundle(run.part(run.parts()[0]))
-        spec = replace(run.spec, cases=cases)
+        spec = replace(run.spec, cases=cases, timeout_s=timeout_s)
         with contextlib.suppress(FerryError):
             if make_bundle(spec).sha256 != bundle.sha256:
                 tell(f"the code here has changed; part {part} runs the code that run {run.id} began with")

@@ -32,7 +32,7 @@ EMPTY_PAUSES_S = (0.0, 5.0, 10.0)  # an empty log may only be late
 
 def intent(run: Run, part: int) -> Intent:
     """Return what part `part` of a run submits: derived from the spec, so it survives a kill."""
-    spec = run.spec
+    spec = run.part_spec(part)
     name = slug(run.id, part)
     folder = run.part(part)
     return Intent(run.id, part, name, folder, spec.accelerator, spec.form, spec.timeout_s, spec.internet)

@@ -43,7 +43,7 @@ class Watch:
         self._clock = clock
         self._patience_s = patience_s
         self._limits = backend.limits()
-        self._own_s = run.spec.timeout_s or self._limits.session_s
+        self._own_s = run.part_spec(part).timeout_s or self._limits.session_s
         self._began = self._since = self._asked = clock.monotonic()
         self._failing: tuple[int, float] | None = None  # how often in a row, since when
         self._position = 0  # of the log's bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from builder import crossing, resuming, runs
+from builder.cli._options import DURATION
 from builder.cli._output import say, show_pushed
 from builder.clock import SystemClock
 from builder.errors import Exit, about
@@ -12,8 +13,9 @@ from builder.errors import Exit, about
 
 @click.command("resume")
 @click.argument("run", required=False)
+@click.option("--timeout", type=DURATION, default="0", help="The part's own limit; 0 is the run's.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(run: str | None, as_json: bool) -> Exit:
+def command(run: str | None, timeout: float, as_json: bool) -> Exit:
     """Push only the cases of a run that have no result; its parts join under one run.
 
     The next part runs the code that the run began with. A part that was refused, or held back for a free
@@ -25,5 +27,5 @@ def command(run: str | None, as_json: bool) -> Exit:
     found = runs.find(run)
     backend = crossing.backend_of(found)
     with about(found.id):
-        part = resuming.resume(found, backend, SystemClock(), say)
+        part = resuming.resume(found, backend, SystemClock(), say, timeout)
         return show_pushed(found, backend, as_json, part)

@@ -95,3 +95,18 @@ def test_an_altered_kernel_is_not_resumed(cut: Run) -> None:
         stored_bundle(cut.part(1))
     assert run_ferry("resume", cut.id).returncode == 2
     assert cut.parts() == [1]
+
+
+def test_a_run_of_this_machine_that_was_cut_is_gone_on_with() -> None:
+    """A local run that came to its limit is resumed here, with a longer one for the part."""
+    words = ("--shapes", "1", "--route", "eager", "--timeout", "1s", "--detach")
+    assert run_ferry("run", *words).returncode == 0
+    assert run_ferry("pull").returncode == 4
+    [run] = runs.all_runs()
+    assert rows(run) == [("t01", "1", "not_run")]
+    resumed = run_ferry("resume", run.id, "--timeout", "5m")
+    assert resumed.returncode == 0, resumed.stderr
+    done = run_ferry("pull")
+    assert done.returncode == 0, done.stderr
+    assert rows(run) == [("t01", "2", "passed")]
+    assert [run.part_spec(part).timeout_s for part in run.parts()] == [1.0, 300.0]
