@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from builder import announcing, crossing, runs, submission
 from builder.backends import Backend, State
@@ -17,10 +18,12 @@ from builder.bundle import Bundle, digest, make_bundle
 from builder.clock import Clock
 from builder.errors import FerryError, UsageError
 from builder.runs import Run
-from harness.events import FINAL_STATUSES, RunRef, to_plain
+from harness.events import FINAL_STATUSES, Order, RunRef, from_plain, to_plain
 from harness.shapes import Case
 
 Tell = Callable[[str], None]
+
+_ANEW = "push the sweep anew"
 
 
 def resume(run: Run, backend: Backend, clock: Clock, tell: Tell, timeout_s: float = 0.0) -> int:
@@ -68,7 +71,7 @@ def _add_part(run: Run, cases: tuple[Case, ...], tell: Tell, timeout_s: float) -
         part = run.parts()[-1] + 1
         bundle = stored_bundle(run.part(run.parts()[0]))
         spec = replace(run.spec, cases=cases, timeout_s=timeout_s)
-        with contextlib.suppress(FerryError):
+        with contextlib.suppress(FerryError, OSError):  # what the model was made from may be gone
             if make_bundle(spec).sha256 != bundle.sha256:
                 tell(f"the code here has changed; part {part} runs the code that run {run.id} began with")
         draft = run.folder / "parts" / f".new-{part}"
@@ -86,18 +89,19 @@ def stored_bundle(part: Path) -> Bundle:
     try:
         tree = ast.parse((part / "kernel.py").read_text(encoding="utf-8"))
         facts = json.loads((part / "bundle.json").read_text(encoding="utf-8"))
-        texts = next(
-            ast.literal_eval(node.value)
-            for node in tree.body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FILES"
-        )
-        files = {str(name): str(text).encode() for name, text in texts.items()}
-        bundle = Bundle(files, (), facts["model"], facts["own_harness"])
-        intact = digest(files) == facts["bundle_sha256"]
-    except (OSError, ValueError, SyntaxError, StopIteration, KeyError, TypeError, AttributeError) as problem:
-        raise UsageError(
-            f"the kernel in {part} cannot be read: {problem!r}", "push the sweep anew"
-        ) from problem
+        terms = from_plain(Order, json.loads(_assigned(tree, "ORDER"))).terms
+        files = {str(name): str(text).encode() for name, text in _assigned(tree, "FILES").items()}
+        intact = digest(files) == facts["bundle_sha256"] == terms.bundle_sha256
+    except (OSError, SyntaxError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise UsageError(f"the kernel in {part} cannot be read: {problem!r}", _ANEW) from problem
     if not intact:
-        raise UsageError(f"the kernel in {part} was altered", "push the sweep anew")
-    return bundle
+        raise UsageError(f"the kernel in {part} was altered", _ANEW)
+    return Bundle(files, (), terms.model, terms.own_harness, terms.against)
+
+
+def _assigned(tree: ast.Module, name: str) -> Any:
+    """Return the literal that a module gives a name. KeyError when it gives it none."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.literal_eval(node.value)
+    raise KeyError(name)

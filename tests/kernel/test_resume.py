@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from builder import runs
+from builder.build import write_build
+from builder.bundle import make_bundle
 from builder.errors import UsageError
 from builder.resuming import stored_bundle
 from builder.runs import Run
+from builder.spec import RunSpec, Selection, plan
 from tests.command import run_ferry
 
 MODEL = """
@@ -110,3 +113,16 @@ def test_a_run_of_this_machine_that_was_cut_is_gone_on_with() -> None:
     assert done.returncode == 0, done.stderr
     assert rows(run) == [("t01", "2", "passed")]
     assert [run.part_spec(part).timeout_s for part in run.parts()] == [1.0, 300.0]
+
+
+def test_a_stored_bundle_is_the_one_that_was_built(tmp_path: Path) -> None:
+    """Both models of a comparison come back from the kernel, under the names that they are imported by."""
+    model = str(Path(__file__).parents[1] / "models" / "one_file.py")
+    spec = RunSpec(
+        "smoke", plan(Selection(own_model=True)), model_path=model, against="old", against_path=model
+    )
+    write_build(spec, tmp_path)
+    built, stored = make_bundle(spec), stored_bundle(tmp_path)
+    assert stored.files == built.files
+    assert (stored.model, stored.against) == (built.model, built.against)
+    assert stored.against
