@@ -1,0 +1,61 @@
+"""What is known of a run, or how one case's figures came about."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from builder import results, runs, showing
+from builder import why as reasons
+from builder.cli._naming import run_and_case
+from builder.cli._voice import envelope, say
+from builder.errors import Exit, UsageError
+
+
+@click.command("show")
+@click.argument("run", metavar="RUN[/CASE]")
+@click.option("--why", is_flag=True, help="With a case: the way from its raw samples to its verdict.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(run: str, why: bool, as_json: bool) -> Exit:
+    """Show where a run stands, what it cost, where it comes from, its files, and how to repeat it.
+
+    RUN/CASE shows a case's raw samples with their places in the log, and what became of them on the way to
+    its figures.
+
+    \b
+    Example:  ferry show 20261130-143908/s08 --why
+    """
+    name, case = run_and_case(run)
+    if why and not case:
+        raise UsageError("--why is asked of one case", f"for example: ferry show {name}/s01 --why")
+    return _show_case(name, case, as_json) if case else _show_run(name, as_json)
+
+
+def _show_run(name: str, as_json: bool) -> Exit:
+    found = runs.find(name)
+    shown = showing.show(found)
+    if as_json:
+        content = {"facts": shown.facts, "commands": shown.commands, "notes": shown.notes}
+        click.echo(envelope(content, run_id=found.id, state=found.state(0), files=list(shown.files)))
+    else:
+        say("\n".join(shown.lines()))
+    return Exit.OK
+
+
+def _show_case(name: str, case: str, as_json: bool) -> Exit:
+    found = runs.find(name)
+    reason = reasons.why(found, case)
+    if not as_json:
+        say("\n".join(reason.lines()))
+        return Exit.OK
+    content = {
+        "row": {column: results.cell(getattr(reason.row, column)) for column in results.COLUMNS},
+        "samples": [{**asdict(taken), "log": str(taken.log)} for taken in reason.taken],
+        "steps": reason.steps,
+        "circumstances": reason.circumstances,
+        "command": reason.command,
+        "retracted": reason.retracted,
+    }
+    click.echo(envelope(content, run_id=found.id))
+    return Exit.OK
