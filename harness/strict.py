@@ -179,15 +179,12 @@ class Strict:
         """Run one side's calls back to back; whoever asked has a clock of its own."""
         self._kept.clear()
         side = self._sides[order.side]
-        inputs = self._slots or [self._drawn.inputs(order.seed)]
-        for number, (x, mask) in enumerate(inputs):
-            fresh = self._drawn.inputs(order.seed + number)
-            x.copy_(fresh[0])
-            mask.copy_(fresh[1])
+        seeds = range(order.seed, order.seed + max(1, len(self._slots)))
+        inputs = [self._input(seed) for seed in seeds]
         switches.put(side.switches)
 
         def run() -> None:
-            with self._watch.stream(), torch.inference_mode():
+            with self._watch.stream(), side.room(), torch.inference_mode():
                 for number in range(order.calls):
                     side.model(*inputs[number % len(inputs)])
 
@@ -195,10 +192,11 @@ class Strict:
 
 
 def alone(drawn: Drawn, baseline: Side, watch: Watch, seed: int) -> tuple[Samples, ...]:
-    """Return times of the baseline before there is a candidate: as many as a second holds, at least three."""
+    """Return times of the baseline before there is a candidate: as many as a second and the memory hold."""
     sitting = Strict(drawn, {ALONE: baseline}, watch)
-    turns = round(_ALONE_NS / max(1, sitting.warm(3).turn_ns))
-    return sitting.block(Block(0, seed, seed, min(max(3, turns), _MOST_ALONE), (ALONE,))).samples
+    warmed = sitting.warm(3)
+    turns = min(max(3, round(_ALONE_NS / max(1, warmed.turn_ns))), _MOST_ALONE, warmed.room)
+    return sitting.block(Block(0, seed, seed, turns, (ALONE,))).samples
 
 
 def _tensors_kept(sides: Iterable[str]) -> int:
