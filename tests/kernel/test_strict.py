@@ -47,3 +47,12 @@ def test_what_the_gate_did_not_see_costs_the_speed(
     done = log.done[strict.id]
     assert (done.status, done.error_kind) == (status, kind), done.error
     assert log.samples(strict) == []
+
+
+def test_sampling_ends_when_the_interval_is_narrow_enough(kernel: Kernel) -> None:
+    """A wide interval is reached in one block, of the six that a fixed number of calls would be."""
+    strict = case(protocol="strict", counts=Counts(1, 100, 3))
+    log = kernel.run(order(strict, target_ci=0.9))
+    assert log.done[strict.id].status == "passed", log.done[strict.id].error
+    [taken] = [part for part in log.samples(strict) if part.side == "candidate"]
+    assert len(taken.values) == 50
