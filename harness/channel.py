@@ -1,21 +1,18 @@
-"""Typed request and reply between the driver and its children. Standard library only.
+"""What the driver and its children ask and answer each other; `harness.wire` carries it.
 
-Each message is one JSON line, `["Build", {…}]`, over a pair of pipes that are nobody's stdin, stdout or
-stderr: what a candidate prints can never be taken for a reply, and nothing is ever unpickled.
+Standard library only.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import statistics
 import typing
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.events import Device, Profile, Samples, from_plain, to_plain
+from harness.events import Device, Profile, Samples
 from harness.figures import Figures as Figures
-from harness.plain import UNREADABLE
 from harness.shapes import Case
 
 # --- requests ---------------------------------------------------------------------------------------------
@@ -159,6 +156,15 @@ class Look:
     profile: bool
 
 
+@dataclass(frozen=True)
+class Repeat:
+    """To the worker: time a side's calls on the input of `seed`, and on those after it. Answer: Repeated."""
+
+    side: str
+    calls: int
+    seed: int
+
+
 # --- replies ----------------------------------------------------------------------------------------------
 
 
@@ -254,6 +260,14 @@ class Sprinted:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """Times in nanoseconds of calls on new inputs, and on one that was seen before."""
+
+    fresh: tuple[int, ...]
+    again: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Problem:
     """The request failed and the child lives; `kind` is the exception's class or a word for what is wrong."""
 
@@ -263,27 +277,22 @@ class Problem:
 
 
 Request = (
-    Hello | Load | Alone | Enter | Build | Forward | Check | Rest | Time | Look | Warm | Block | Show | Sprint
+    Hello
+    | Load
+    | Alone
+    | Enter
+    | Build
+    | Forward
+    | Check
+    | Rest
+    | Time
+    | Look
+    | Warm
+    | Block
+    | Show
+    | Sprint
+    | Repeat
 )
-Reply = Ready | Done | Output | Figures | Timed | Looked | Warmed | Blocked | Sprinted | Problem
+Reply = Ready | Done | Output | Figures | Timed | Looked | Warmed | Blocked | Sprinted | Repeated | Problem
 Message = Request | Reply
-_KINDS: dict[str, type[Any]] = {cls.__name__: cls for cls in typing.get_args(Message)}
-
-
-class BrokenMessageError(ValueError):
-    """A line on the channel is no message: somebody else wrote there."""
-
-
-def pack(message: Message) -> bytes:
-    """Return the message's line, line end included."""
-    return json.dumps([type(message).__name__, to_plain(message)]).encode() + b"\n"
-
-
-def unpack(line: bytes) -> Message:
-    """Undo `pack`. Raises BrokenMessageError when the line is not what it wrote."""
-    try:
-        kind, body = json.loads(line)
-        message: Message = from_plain(_KINDS[kind], body)
-    except UNREADABLE as problem:
-        raise BrokenMessageError(f"{line[:80]!r} is no message") from problem
-    return message
+KINDS: dict[str, type[Any]] = {cls.__name__: cls for cls in typing.get_args(Message)}

@@ -35,6 +35,7 @@ class Relay:
     """The chatter of one card's children in one case: the head at once, the tail when the case ends.
 
     Every line gets `prefix`, so that none can be taken for anything but chatter. `write` takes whole lines.
+    `forged` is whether one of this case's lines had the event marker.
     """
 
     def __init__(self, prefix: str, write: Callable[[list[str]], None]) -> None:
@@ -44,6 +45,7 @@ class Relay:
         self._begin()
 
     def _begin(self) -> None:
+        self.forged = False
         self._head_bytes = self._tail_bytes = self._left_out = 0
         self._tail: deque[str] = deque()
 
@@ -52,6 +54,7 @@ class Relay:
         *whole, partial = (self._partial.get(speaker, b"") + data).split(b"\n")
         cut = len(partial) - len(partial) % LINE_BYTES
         self._partial[speaker] = partial[cut:]
+        self.forged = self.forged or MARKER.encode() in data
         lines = [line[at : at + LINE_BYTES] for line in whole for at in range(0, len(line) or 1, LINE_BYTES)]
         lines += [partial[at : at + LINE_BYTES] for at in range(0, cut, LINE_BYTES)]
         head = [line for line in map(self._written, lines) if self._fits(line)]

@@ -33,6 +33,7 @@ from harness.channel import (
     Message,
     Output,
     Ready,
+    Repeat,
     Show,
     Sprint,
     Time,
@@ -42,6 +43,7 @@ from harness.channel import (
 from harness.drawing import Drawn, describe, draw, free_memory, take_device
 from harness.stopwatch import Watch, watch_of
 from harness.strict import Room, Side, Strict
+from harness.tripwires import Tripwires, bits, check_input
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE_CHARACTERS = 1000
@@ -70,6 +72,7 @@ class Desk:
         self._facts = Facts()
         self._watch: Watch | None = None
         self._before: switches.State | None = None  # there was a candidate
+        self._wires: Tripwires | None = None
 
     def answer(self, request: Message) -> Message:
         """Do what is asked and say what came of it."""
@@ -90,7 +93,7 @@ class Desk:
                 return self._time(request)
             case Look():
                 return self._look(request)
-            case Warm() | Block() | Show() | Sprint():
+            case Warm() | Block() | Show() | Sprint() | Repeat():
                 return self._strict(request)
             case _:
                 raise TypeError(f"the worker has no answer to {type(request).__name__}")
@@ -113,16 +116,19 @@ class Desk:
         return Timed(samples, Facts())
 
     def _enter(self, request: Enter) -> None:
+        assert self._contract is not None
+        self._wires = Tripwires(self._contract)
         candidate = load_candidate(request.model)
         if request.against:
             apart = Apart(ROOT / FOLDER)
             self._entrants["against"] = apart.load(request.against), apart.room
         self._entrants["candidate"] = candidate, contextlib.nullcontext
+        self._wires.check()
 
     # --- building -----------------------------------------------------------------------------------------
 
     def _build(self, request: Build) -> None:
-        assert self._contract is not None
+        assert self._contract is not None and self._wires is not None
         if self._built is None or self._built.drawn.case != request.case:
             self._facts = Facts()
         self._built = None
@@ -130,14 +136,18 @@ class Desk:
         free_memory(self._device)
         drawn = draw(self._contract, request.case, request.weight_seed, self._device)
         precision, state = observing.precision_state(), switches.read()
+        self._wires.guard(drawn.baseline)
         own = {}
         for side, (loaded, room) in self._entrants.items():
             switches.put(state)  # nothing to do for the first
             with room():
                 model = copied(loaded, drawn)
             own[side] = Side(model, switches.read(), room)
-        for model in (*(side.model for side in own.values()), drawn.baseline):
-            drawn.placed(model)
+        self._wires.check()
+        drawn.placed(drawn.baseline)
+        self._wires.guard(drawn.baseline)
+        for entrant in own.values():
+            drawn.placed(entrant.model)
         self._built = Built(drawn, own["candidate"].model, own, precision, self._before or state)
         observing.reset_peak_memory(self._device)
 
@@ -151,16 +161,19 @@ class Desk:
             side = built.own[request.side]
             if len(built.own) > 1:
                 switches.put(side.switches)
+            given = bits(x, mask)
             begin = time.perf_counter()
             with side.room():
                 output = side.model(x, mask)
                 observing.synchronize(self._device)
             seconds = time.perf_counter() - begin
+            check_input((x, mask), given)
             side.switches = switches.read()
             path = observing.hand_over(observing.checked(output, x), request.folders)
             dtype = observing.dtype_name(output)
         if request.side == "candidate":
             self._note(built, seconds, {} if output.dtype == x.dtype else {"output_dtype": dtype})
+        self._check_wires()
         del output, x, mask
         free_memory(self._device)
         return Output(path, dtype, self._facts)
@@ -194,14 +207,17 @@ class Desk:
         built = self._built
         assert built is not None
         inputs = official.timing_inputs(built.drawn)
+        given = bits(*inputs)
         samples = official.in_turns(built.drawn, built.candidate, inputs, request.baseline)
+        check_input(inputs, given)
         if request.again:
             samples += official.again(built.drawn, inputs)
         call_ms = Timed(samples, self._facts).call_ms()["candidate"]
         self._look_after_timing(built, *inputs, is_long=call_ms > what_ran.LONGEST_CALL_S * 1e3)
+        self._check_wires()
         return Timed(samples, self._facts)
 
-    def _strict(self, request: Warm | Block | Show | Sprint) -> Message:
+    def _strict(self, request: Warm | Block | Show | Sprint | Repeat) -> Message:
         built = self._built
         assert built is not None
         if isinstance(request, Warm):
@@ -211,13 +227,20 @@ class Desk:
         assert built.strict is not None
         if isinstance(request, Sprint):
             return built.strict.sprint(request)
+        if isinstance(request, Repeat):
+            return built.strict.repeat(request)
         if isinstance(request, Show):
             output = built.strict.output(request.position)
             path = observing.hand_over(output, request.folders)
             return Output(path, observing.dtype_name(output), self._facts)
         blocked = built.strict.block(request)
         self._ask_candidate(built)
+        self._check_wires()
         return replace(blocked, facts=self._facts)
+
+    def _check_wires(self) -> None:
+        assert self._wires is not None
+        self._wires.check()
 
     def _sides(self, built: Built, names: Sequence[str]) -> dict[str, Side]:
         """Return the sides by name; a candidate's switches are as it has left them until now."""

@@ -32,7 +32,8 @@ def checked(output: object, x: Tensor) -> Tensor:
     """Return the candidate's output for x [B,S,D] if it can be gated at all.
 
     Raises RefusedError: what is no tensor of floating point, has another shape or lies on another device is
-    an error. Another floating-point dtype is gated as it is, as in the contest's script.
+    an error. Another floating-point dtype is gated as it is, as in the contest's script. What is more than
+    numbers in memory, and may compute when it is read, is disqualified.
     """
     if not isinstance(output, Tensor):
         kind = type(output).__name__
@@ -45,6 +46,12 @@ def checked(output: object, x: Tensor) -> Tensor:
         raise RefusedError("error", "wrong_device", f"the candidate's output lies on {devices}")
     if not output.is_floating_point():
         raise RefusedError("error", "wrong_dtype", f"the candidate's output is {dtype_name(output)}")
+    if type(output) not in (Tensor, nn.Parameter):
+        kind = type(output).__name__
+        words = f"the output is a {kind}, which may compute when it is read"
+        raise RefusedError("disqualified", "lazy_output", words)
+    if output.layout is not torch.strided or (output.numel() and not output.untyped_storage().nbytes()):
+        raise RefusedError("disqualified", "lazy_output", "the output has no memory of its own")
     return output
 
 

@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.channel import BrokenMessageError, Done, Hello, Load, Message, Problem, Ready, pack, unpack
+from harness.channel import Done, Hello, Load, Message, Problem, Ready
 from harness.events import Device
 from harness.isolation import Identity
 from harness.limits import CaseFailureError, Watch
+from harness.wire import BrokenMessageError, pack, unpack
 
 ROOT = Path(__file__).resolve().parent.parent  # the folder that the bundle was unpacked to
 TICK_S = 0.25
@@ -74,6 +75,7 @@ class Child:
         for source in (self._replies, self._said):
             self._selector.register(source, selectors.EVENT_READ)
         self._device: Device | None = None
+        self._asked = 0  # requests
         self._send(Hello(device))  # the answer is read later: children start side by side
 
     @property
@@ -108,9 +110,10 @@ class Child:
 
     def _reply(self, kind: type[M], watch: Watch) -> M:
         try:
-            reply = unpack(self._next_line(watch))
-            if not isinstance(reply, (kind, Problem)):
-                raise BrokenMessageError(f"{type(reply).__name__} is no answer here")
+            reply, number = unpack(self._next_line(watch))
+            if number != self._asked or not isinstance(reply, (kind, Problem)):
+                words = f"a {type(reply).__name__} came from the {self.name} that answers nothing asked of it"
+                raise CaseFailureError("disqualified", "forged_reply", words)
         except (CaseFailureError, BrokenMessageError) as failure:
             self.kill()
             raise self._blamed(failure) from failure
@@ -151,8 +154,9 @@ class Child:
     # --- the pipes ----------------------------------------------------------------------------------------
 
     def _send(self, request: Message) -> None:
+        self._asked += 1
         with contextlib.suppress(OSError):  # a dead child is noticed where its reply is missing
-            os.write(self._requests, pack(request))
+            os.write(self._requests, pack(request, self._asked))
 
     def _close_requests(self) -> None:
         if self._requests >= 0:

@@ -17,7 +17,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.channel import Hello, Message, Problem, pack, unpack
+from harness.channel import Hello, Message, Problem
+from harness.wire import pack, unpack
 
 ERROR_CHARACTERS = 3000  # of a traceback; its end says most
 _PR_SET_PDEATHSIG = 1
@@ -47,10 +48,11 @@ def serve(module: str, oom_score: int) -> None:
     me, desk = os.getpid(), _Door(module)
     with open(requests, "rb") as incoming, open(replies, "wb") as outgoing:  # noqa: PTH123 (descriptors)
         for line in incoming:
-            reply = _answer(desk, unpack(line))
+            request, number = unpack(line)
+            reply = _answer(desk, request)
             if os.getpid() != me:
                 os._exit(0)  # a fork that the candidate let run out of its own code
-            outgoing.write(pack(reply))
+            outgoing.write(pack(reply, number))
             outgoing.flush()
         _leave()
 

@@ -7,6 +7,7 @@ all written, which of them the judge will see.
 
 from __future__ import annotations
 
+import math
 import secrets
 import statistics
 import time
@@ -22,6 +23,8 @@ from harness.channel import (
     Facts,
     Figures,
     Output,
+    Repeat,
+    Repeated,
     Rest,
     Show,
     Sprint,
@@ -35,6 +38,7 @@ from harness.exchange import Exchange, NotHandedOverError
 from harness.limits import CaseFailureError, Watch
 from harness.process import Child
 from harness.shapes import Case, parse_settings
+from harness.verdict import is_hidden, refuse_disowned, refuse_overfull, refuse_remembered, refuse_wrong
 
 SEED_BITS = 48
 BLOCK_TURNS = 50
@@ -43,8 +47,12 @@ _CHECKED_OUTPUTS = 2  # of such a block and side
 _MOST_TURNS = 20_000
 _FEWEST_TURNS = 30  # before an interval means anything
 _SHARE_OF_TIME = 0.6  # of what the case has left
-_SPRINT_NS = 100_000_000
+_FURTHER_BLOCKS, _FURTHER_TURNS = 4, 12
+_SPRINT_NS = 30_000_000  # short, so that some are not interrupted
 _SPRINT_CALLS = 2000
+_SPRINTS = 8  # at most
+_REPEAT_NS = 1_000_000_000
+_REPEAT_CALLS = (2, 20)
 
 
 @dataclass
@@ -97,8 +105,10 @@ class Sitting:
         exchange: Exchange,
         sides: tuple[str, ...],
         oracle_s: float,
+        host_is_device: bool,
     ) -> None:
         self._case = case
+        self._host_is_device = host_is_device
         self._sides = sides
         self._oracle_s = oracle_s
         self._worker = worker
@@ -118,9 +128,17 @@ class Sitting:
         try:
             self._time_blocks()
             self._sprint()
+            self._repeat()
         finally:
             learn(self.found.told())
         return self.found.timed()
+
+    def once_more(self) -> tuple[Samples, ...]:
+        """Return the samples of a few further blocks, to see whether what was odd was of the moment."""
+        before = len(self.found.samples)
+        for _ in range(_FURTHER_BLOCKS):
+            self._block(min(_FURTHER_TURNS, self.found.turns))
+        return tuple(self.found.samples[before:])
 
     def _time_blocks(self) -> None:
         end = time.monotonic() + _SHARE_OF_TIME * self._watch.left()
@@ -153,7 +171,8 @@ class Sitting:
         found = self.found
         by_side = {part.side: part.values for part in blocked.samples}
         found.samples += blocked.samples
-        found.walls.append((wall_ns, blocked.wall_ns, sum(map(sum, by_side.values()))))
+        samples_ns = sum(map(sum, by_side.values()))
+        found.walls.append((wall_ns, blocked.wall_ns, samples_ns))
         found.turns += turns
         found.shared += blocked.shared
         found.changed += blocked.changed
@@ -162,6 +181,7 @@ class Sitting:
         found.facts = blocked.facts
         other, own = self._sides[-2:][0], self._sides[-1]  # the baseline, or the other model to compare with
         self._pairs += zip(by_side[other], by_side[own], strict=False)
+        refuse_overfull(samples_ns, wall_ns)
         refuse_disowned(blocked)
 
     def _have_checked(self, block: Block, blocks: int) -> None:
@@ -185,23 +205,51 @@ class Sitting:
         check = Check(seed, taken(self._exchange, output), output.dtype, self._oracle_s)
         figures = self._judge.ask(check, Figures, self._watch)
         self.found.figures.append(figures)
-        if not figures.passed:
-            raise CaseFailureError(
-                "failed_gate",
-                "timed_gate",
-                f"{figures.failed_elements} of {figures.total_elements} elements of a timed call's output "
-                "are outside the tolerances",
-            )
+        refuse_wrong(figures)
 
     def _sprint(self) -> None:
-        """Have the candidate called back to back, and time that with a clock it cannot reach."""
-        medians = [statistics.median(part.values) for part in self.found.samples if part.side == "candidate"]
-        calls = min(max(1, round(_SPRINT_NS / max(1.0, statistics.median(medians)))), _SPRINT_CALLS)
-        order = Sprint("candidate", calls, secrets.randbits(SEED_BITS))
+        """Have the candidate called back to back, and time that with a clock it cannot reach.
+
+        Raises CaseFailureError when on a CPU that takes far longer than its samples say. So does the
+        baseline's where the host has other work to do; it is asked in the same minute, several times.
+        """
+        lost: dict[str, float] = {}  # how many times as long as its samples a side took, at best
+        for _ in range(_SPRINTS):
+            for side in ("candidate", *(["baseline"] if "baseline" in self._sides else [])):
+                lost[side] = min(self._sprinted(side), lost.get(side, math.inf))
+            if not self._host_is_device or not is_hidden(lost["candidate"], lost.get("baseline", 1.0)):
+                return
+        words = f"calls in a row took {lost['candidate']:.3g} times as long as the samples say"
+        raise CaseFailureError("disqualified", "clock", words)
+
+    def _sprinted(self, side: str) -> float:
+        """Return how many times as long as its samples say a side's calls take in a row."""
+        sample_ns = self._median_ns(side)
+        calls = min(max(1, round(_SPRINT_NS / sample_ns)), _SPRINT_CALLS)
+        order = Sprint(side, calls, secrets.randbits(SEED_BITS))
         start = time.monotonic_ns()
         sprinted = self._worker.ask(order, Sprinted, self._watch)
         wall_ns = time.monotonic_ns() - start
-        self.found.sprint = (calls, wall_ns, sprinted.span_ns)
+        if side == "candidate":
+            self.found.sprint = (calls, wall_ns, sprinted.span_ns)
+        return wall_ns / (calls * sample_ns)
+
+    def _repeat(self) -> None:
+        """Have inputs come again, which they never do in a block; raise CaseFailureError if one is known.
+
+        A call of seconds, which few can be had of, is spared.
+        """
+        if self._median_ns() > _REPEAT_NS:
+            return
+        least, most = _REPEAT_CALLS
+        calls = min(max(least, round(_REPEAT_NS / self._median_ns())), most)
+        order = Repeat("candidate", calls, secrets.randbits(SEED_BITS))
+        repeated = self._worker.ask(order, Repeated, self._watch)
+        refuse_remembered(repeated.fresh, repeated.again)
+
+    def _median_ns(self, side: str = "candidate") -> float:
+        medians = [statistics.median(part.values) for part in self.found.samples if part.side == side]
+        return max(1.0, statistics.median(medians))
 
 
 def taken(exchange: Exchange, output: Output) -> str:
@@ -210,16 +258,6 @@ def taken(exchange: Exchange, output: Output) -> str:
         return exchange.take(output.path)
     except NotHandedOverError as problem:
         raise CaseFailureError("disqualified", "forged_output", str(problem)) from problem
-
-
-def refuse_disowned(blocked: Blocked) -> None:
-    """Raise CaseFailureError when outputs were not the caller's own from the end of their call on."""
-    if blocked.shared:
-        words = f"{blocked.shared} outputs of timed calls share memory with another output or with an input"
-        raise CaseFailureError("disqualified", "shared_output", words)
-    if blocked.changed:
-        words = f"{blocked.changed} outputs of timed calls changed after the call had returned"
-        raise CaseFailureError("disqualified", "changed_output", words)
 
 
 def half_width(pairs: Sequence[tuple[int, int]]) -> float:

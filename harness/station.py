@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import traceback
 from collections.abc import Callable
@@ -23,17 +22,19 @@ from harness.channel import (
     Timed,
 )
 from harness.chatter import Relay
-from harness.environment import Setting, for_judge, for_worker, setting_of, thread_flags
+from harness.crew import Crew
+from harness.environment import Setting, setting_of, thread_flags
 from harness.events import CaseDone, Device, Profile, Samples, Terms
 from harness.exchange import Exchange
 from harness.gating import Gating
 from harness.hardware import as_seen
-from harness.isolation import Identity, isolate
 from harness.limits import CaseFailureError, Limits, Watch
-from harness.process import ROOT, Child
+from harness.originals import Originals
+from harness.process import ROOT
 from harness.shapes import CHOOSING_ROUTES, FRESH_WORKER, Case, parse_settings
 from harness.sitting import SEED_BITS, Sitting
 from harness.telemetry import Monitor
+from harness.verdict import SLOWED_ON_CPU, SLOWED_ON_GPU, TOLD, refuse_slowed, slowdown
 
 
 class Station:
@@ -45,27 +46,24 @@ class Station:
         self.card = card
         self._terms = terms
         self._limits = limits
-        self._scratch = scratch
         self._relay = Relay(f"gpu{card.index}| " if card.is_gpu else "cpu| ", say)
-        self._judge: Child | None = None
-        self._worker: Child | None = None
-        self._setting: Setting | None = None  # what the worker was started for
-        self._used = False  # whether the worker has served a case
+        self._exchange = Exchange(scratch)
+        self._crew = Crew(card, scratch, self._exchange, self._relay)
         self._unloadable: dict[Setting, CaseFailureError] = {}
         self._before: tuple[Samples, ...] = ()  # of the worker's only case, before there was a candidate
+        self._further: tuple[Samples, ...] = ()  # of the case that is timed, taken in doubt
         self._done = CaseDone("", card.index, "unknown")
-        self._exchange = Exchange(scratch)
-        self._isolation: Identity | str = ""  # the worker's user, or why it has none of its own
         self._monitor = Monitor(card)
+        self._originals = Originals(ROOT)
 
     def open(self, first: Case | None) -> Device:
         """Start the judge, and beside it the worker that `first` will need; return what the card is.
 
         Raises CaseFailureError when no case can ever be carried here: no torch, no working card.
         """
-        judge = self._hire_judge()
+        judge = self._crew.hire_judge()
         if first is not None:
-            self._hire_worker(first)
+            self._crew.hire_worker(first)
         seen = as_seen(self.card, judge.welcome(Load(self._terms.own_harness), self._watch()))
         # A slice's size is not known before; without one nothing would be infeasible.
         self.card = replace(self.card, memory_bytes=self.card.memory_bytes or seen.memory_mib * 2**20)
@@ -85,23 +83,26 @@ class Station:
             self._refuse_infeasible(case)
             self._gather(case, watch)
             self._gate(case, watch)
-            with self._monitor.timing([child.pid for child in (self._judge, self._worker) if child]):
+            with self._monitor.timing(self._crew.pids):
                 timed = self._time(case, watch, again)
+            profiles = self._look(timed, watch)
+            self._refuse_forger()
+            self._judge_baseline(case, timed, watch)
             samples = timed.samples
             self._done = replace(
                 self._done, status="passed", samples=sum(len(part.values) for part in samples)
             )
-            profiles = self._look(timed, watch)
         except CaseFailureError as failure:
             self._fail(failure)
         except Exception as error:  # noqa: BLE001 (a fault of our own costs the case, too, and not the run)
             traceback.print_exc()
-            self._end_judge()
-            samples = ()
+            self._crew.end_judge()
             words = f"the driver failed, its traceback is in the log: {error}"
             self._fail(CaseFailureError("error", f"driver:{type(error).__name__}", words))
         self._relay.end()
-        self._done = replace(self._done, flags={**self._done.flags, **self._monitor.flags()})
+        restored = {"harness_restored": " ".join(touched)} if (touched := self._originals.restore()) else {}
+        flags = {**self._done.flags, **self._monitor.flags(), **restored}
+        self._done = replace(self._done, flags=flags)
         return (*samples, *profiles), self._done
 
     def _fail(self, failure: CaseFailureError) -> None:
@@ -110,16 +111,16 @@ class Station:
     def tidy(self, case: Case) -> None:
         """After the case's end is told: part with whoever must not serve the next one."""
         if self._done.error_kind.startswith("judge:"):
-            self._end_judge()
+            self._crew.end_judge()
         # On a GPU what has looked at the kernels stays in the process and slows every launch down.
         fresh = case.protocol in FRESH_WORKER or self.card.torch_device == "cuda"
         if fresh or self._done.status not in ("passed", "infeasible"):
-            self._end_worker()
+            self._crew.end_worker()
 
     def close(self) -> None:
         """End both processes and remove what they have exchanged."""
-        self._end_worker()
-        self._end_judge()
+        self._crew.end_worker()
+        self._crew.end_judge()
         self._relay.end()
         self._exchange.close()
 
@@ -136,8 +137,8 @@ class Station:
         setting = setting_of(case)
         if setting in self._unloadable:
             raise self._unloadable[setting]
-        judge, worker = self._hire_judge(), self._hire_worker(case)
-        is_new, self._used = not self._used, True
+        judge, worker = self._crew.hire_judge(), self._crew.hire_worker(case)
+        is_new = self._crew.put_to_use()
         judge.welcome(Load(self._terms.own_harness), watch)
         worker.welcome(Load(self._terms.own_harness), watch)
         if (
@@ -147,6 +148,8 @@ class Station:
         ):
             alone = Alone(case, parse_settings(case.harness_args).seed, secrets.randbits(SEED_BITS))
             self._before = worker.ask(alone, Timed, watch).samples
+        elif is_new:
+            self._before = ()
         try:
             if is_new:
                 worker.ask(Enter(self._terms.model, self._terms.against), Done, watch)
@@ -157,13 +160,14 @@ class Station:
 
     def _gate(self, case: Case, watch: Watch) -> None:
         """Let the judge compare every output with the reference. Raises CaseFailureError unless all pass."""
-        assert self._judge and self._worker
+        judge, worker = self._crew.judge, self._crew.worker
+        assert judge and worker
 
         def learn(facts: Facts) -> None:
             self._learn(facts)
             self._check_route(case)
 
-        gating = Gating(self._worker, self._judge, self._exchange, watch, learn)
+        gating = Gating(worker, judge, self._exchange, watch, learn)
         if self._terms.against:
             self._gate_other(case, gating)
         tried = gating.carry_out(trials.plan(case, self._terms.seeds, self.card.memory_bytes))
@@ -188,31 +192,67 @@ class Station:
             )
 
     def _time(self, case: Case, watch: Watch, again: bool) -> Timed:
-        assert self._worker and self._judge
+        judge, worker = self._crew.judge, self._crew.worker
+        assert judge and worker
         lacks = trials.baseline_lacks(case, self.card.memory_bytes)
         again = again and not lacks
         asked = {"baseline": not lacks, "baseline_again": again, "against": self._terms.against}
         sides = (*(side for side, wanted in asked.items() if wanted), "candidate")
         if case.protocol == "strict":
             oracle_s = trials.oracle_s_of_timed(case, self.card.memory_bytes)
-            places = (self._worker, self._judge, watch, self._exchange)
-            sitting = Sitting(case, self._terms, *places, sides, oracle_s)
+            places = (worker, judge, watch, self._exchange)
+            sitting = Sitting(case, self._terms, *places, sides, oracle_s, not self.card.is_gpu)
             timed = sitting.carry_out(self._learn)
+            in_doubt = slowdown((*self._before, *timed.samples)) > self._most_slowed
+            self._further = sitting.once_more() if in_doubt else ()
         else:
-            timed = self._worker.ask(Time(again, not lacks), Timed, watch)
+            timed = worker.ask(Time(again, not lacks), Timed, watch)
             self._learn(timed.facts)
         self._check_route(case)
         return replace(timed, samples=(*self._before, *timed.samples))
 
+    def _refuse_forger(self) -> None:
+        if self._relay.forged:
+            words = "the candidate printed a line with the marker of the driver's events"
+            raise CaseFailureError("disqualified", "forged_event", words)
+
+    def _judge_baseline(self, case: Case, timed: Timed, watch: Watch) -> None:
+        """Compare the baseline's times with those before there was a candidate, and in doubt with new ones.
+
+        Raises CaseFailureError when the candidate has slowed it. Only `strict` can tell: under `official`
+        launches are in the times, and whatever else the process has to do.
+        """
+        strict = case.protocol == "strict"
+        samples = (*timed.samples, *self._further) if strict else timed.samples
+        ratio = slowdown(samples)
+        if ratio > self._most_slowed and strict:
+            ratio = slowdown(samples, self._time_alone(case, watch))
+        if ratio > TOLD:
+            self._done = replace(self._done, flags={**self._done.flags, "baseline_slower": f"{ratio:.2f}x"})
+        if strict:
+            refuse_slowed(ratio, self._most_slowed)
+
+    @property
+    def _most_slowed(self) -> float:
+        return SLOWED_ON_GPU if self.card.is_gpu else SLOWED_ON_CPU
+
+    def _time_alone(self, case: Case, watch: Watch) -> tuple[Samples, ...]:
+        """Time the baseline in a new process, when the candidate and all that it has started are dead."""
+        self._crew.end_worker()
+        worker = self._crew.hire_worker(case)
+        worker.welcome(Load(self._terms.own_harness), watch)
+        alone = Alone(case, parse_settings(case.harness_args).seed, secrets.randbits(SEED_BITS))
+        return worker.ask(alone, Timed, watch).samples
+
     def _look(self, timed: Timed, watch: Watch) -> tuple[Profile, ...]:
         """Let the worker see what really ran. The case is timed: nothing that fails here can cost it."""
-        assert self._worker
+        assert self._crew.worker
         try:
-            looked = self._worker.ask(Look(timed.call_ms(), self._terms.profile), Looked, watch)
+            looked = self._crew.worker.ask(Look(timed.call_ms(), self._terms.profile), Looked, watch)
         except CaseFailureError as failure:
             told = " ".join(failure.error.split()).replace(";", ",")[-200:]
             self._done = replace(self._done, flags={**self._done.flags, "looked": f"failed: {told}"})
-            self._end_worker()
+            self._crew.end_worker()
             return ()
         flags = {**looked.flags, **self._done.flags}  # what is known already is not the candidate's to change
         self._done = replace(self._done, attention_backend=looked.attention_backend, flags=flags)
@@ -232,13 +272,12 @@ class Station:
     def _first_flags(self, case: Case) -> dict[str, str]:
         counts = case.counts.shortened(case.shape)
         short = {"timed_short": f"{counts.warmup}/{counts.repeats}/{counts.rounds}"}
-        isolated = "yes" if self._isolated() else f"no: {self._isolation}"
         need = trials.baseline_lacks(case, self.card.memory_bytes)
         unable = {"baseline": f"not timed, its scores need {need} bytes"}
         mismatch = {"mismatch": self.card.mismatch.replace(";", ",")}
         return {
             **thread_flags(self.card),
-            "isolated": isolated,
+            "isolated": self._crew.isolated,
             **(short if counts != case.counts else {}),
             **(unable if need else {}),
             **(mismatch if self.card.mismatch else {}),
@@ -246,55 +285,3 @@ class Station:
 
     def _watch(self) -> Watch:
         return Watch(self._limits, self._terms.case_timeout_s)
-
-    # --- the two processes --------------------------------------------------------------------------------
-
-    def _hire_judge(self) -> Child:
-        if self._judge is None:
-            self._judge = self._hire("judge", for_judge(os.environ, self.card, self._scratch / "judge"))
-        return self._judge
-
-    def _hire_worker(self, case: Case) -> Child:
-        """Return the worker that is there if it may serve the case, else a new one."""
-        if self._setting != setting_of(case) or (self._used and case.protocol in FRESH_WORKER):
-            self._end_worker()
-        if self._worker is None:
-            self._worker = self._hire("worker", self._environment_of_worker(case), self._isolated())
-            self._setting, self._used, self._before = setting_of(case), False, ()
-        return self._worker
-
-    def _environment_of_worker(self, case: Case) -> dict[str, str]:
-        identity = self._isolated()
-        environment = for_worker(os.environ, self.card, self._scratch / "worker", case)
-        return environment | (identity.environment() if identity else {})
-
-    def _isolated(self) -> Identity | None:
-        """Return the user for this card's workers, if one can work here; it is tried once."""
-        if not self._isolation:
-            home = self._scratch / "worker"
-            self._isolation = isolate(
-                self.card.torch_device, for_judge(os.environ, self.card, home), home, ROOT
-            )
-            if isinstance(self._isolation, Identity):
-                self._exchange.grant(self._isolation.uid)
-        return self._isolation if isinstance(self._isolation, Identity) else None
-
-    def _hire(self, name: str, environment: dict[str, str], identity: Identity | None = None) -> Child:
-        try:
-            return Child(
-                name, self.card.torch_device, environment, lambda data: self._relay.hear(name, data), identity
-            )
-        except OSError as problem:
-            words = f"the {name} could not be started: {problem}"
-            raise CaseFailureError("error", type(problem).__name__, words) from problem
-
-    def _end_judge(self) -> None:
-        if self._judge is not None:
-            self._judge.end()
-        self._judge = None
-
-    def _end_worker(self) -> None:
-        if self._worker is not None:
-            self._worker.end()
-        self._worker = self._setting = None
-        self._exchange.clear()

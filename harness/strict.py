@@ -9,7 +9,7 @@ is not in the copy. The output itself is kept, too; at the block's end the two m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from harness import observing, switches
-from harness.channel import Block, Blocked, Sprint, Sprinted, Warmed
+from harness.channel import Block, Blocked, Repeat, Repeated, Sprint, Sprinted, Warmed
 from harness.drawing import Drawn
 from harness.events import Samples
 from harness.plain import pack_ns
+from harness.serving import RefusedError
 from harness.stopwatch import Watch, now_ns
 
 ALONE = "baseline_before"
@@ -64,6 +65,7 @@ class Strict:
         self._sides = dict(sides)
         self._watch = watch
         self._slots: list[tuple[Tensor, Tensor]] = []
+        self._seeds: list[int] = []  # of what the slots hold
         self._drawings = 0
         self._kept: dict[int, Kept] = {}
 
@@ -84,6 +86,7 @@ class Strict:
         half = _room(self._drawn.device) // 2  # for inputs, and for outputs
         if _SLOTS * self._output_bytes <= half:
             self._slots = [self._drawn.inputs(_WARM_SEED) for _ in range(_SLOTS)]
+            self._seeds = [_WARM_SEED] * _SLOTS
         return Warmed(max(1, half // (_tensors_kept(self._sides) * self._output_bytes)), turn_ns)
 
     def _learned(self, call: Callable[[], Tensor]) -> Tensor:
@@ -113,6 +116,7 @@ class Strict:
             Samples(self._drawn.case.id, name, order.number, 0, *_packed(ns, turns, name))
             for name in order.sides
         )
+        self._refuse_spoiled_inputs()
         shared, changed = self._disowned()
         return Blocked(samples, wall_ns, late, shared, changed)
 
@@ -153,18 +157,24 @@ class Strict:
         x, mask = self._drawn.inputs(seed)
         if not self._slots:
             return x, mask
-        slot = self._slots[self._drawings % len(self._slots)]
+        place = self._drawings % len(self._slots)
+        slot = self._slots[place]
+        self._seeds[place] = seed
         self._drawings += 1
         slot[0].copy_(x)
         slot[1].copy_(mask)
         return slot
 
+    def _refuse_spoiled_inputs(self) -> None:
+        """Raise RefusedError when the block's last inputs are not what was drawn any more."""
+        for slot, seed in zip(self._slots, self._seeds, strict=True):
+            if not all(map(same_bits, slot, self._drawn.inputs(seed))):
+                raise RefusedError("disqualified", "input_changed", "an input was changed by a timed call")
+
     def _disowned(self) -> tuple[int, int]:
         """Return how many outputs share memory with another or with an input, and how many have changed."""
         handed = [kept for kept in self._kept.values() if kept.copy is not None]
-        owners = [kept.output.untyped_storage().data_ptr() for kept in handed]
-        inputs = {x.untyped_storage().data_ptr() for x, _ in self._slots}
-        shared = len(owners) - len(set(owners) - inputs)
+        shared = overlapping([kept.output for kept in handed], [x for x, _ in self._slots])
         return shared, sum(not same_bits(kept.output, kept.copy) for kept in handed if kept.copy is not None)
 
     # --- after it -----------------------------------------------------------------------------------------
@@ -190,6 +200,15 @@ class Strict:
 
         return Sprinted(self._watch.span(run))
 
+    def repeat(self, order: Repeat) -> Repeated:
+        """Time calls on new inputs and on one input that comes again and again, in turns."""
+        self._kept.clear()
+        for number in range(order.calls + 1):
+            for seed in (order.seed + 1 + number, order.seed):
+                self._call(order.side, seed, lambda call: self._watch.time(call)[0])
+        ns = self._watch.taken()[2:]  # the first time, no input has been seen before
+        return Repeated(tuple(ns[::2]), tuple(ns[1::2]))
+
 
 def alone(drawn: Drawn, baseline: Side, watch: Watch, seed: int) -> tuple[Samples, ...]:
     """Return times of the baseline before there is a candidate: as many as a second and the memory hold."""
@@ -202,6 +221,29 @@ def alone(drawn: Drawn, baseline: Side, watch: Watch, seed: int) -> tuple[Sample
 def _tensors_kept(sides: Iterable[str]) -> int:
     """Return how many tensors of an output's size the calls of these sides leave to be kept."""
     return sum(1 if name in BASELINES else 2 for name in sides)
+
+
+def overlapping(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> int:
+    """Return how many outputs have memory in common with another output or with an input.
+
+    Parts of one allocation that do not touch each other are each a caller's own.
+    """
+    begins = sorted((*_span(tensor), number) for number, tensor in enumerate((*outputs, *inputs)))
+    touched: set[int] = set()
+    last_end, last = 0, -1
+    for begin, end, number in begins:
+        if begin < last_end:
+            touched |= {number, last}
+        if end > last_end:
+            last_end, last = end, number
+    return len([number for number in touched if number < len(outputs)])
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """Return the addresses of a tensor's first byte and after its last."""
+    reach = sum((size - 1) * abs(stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    begin = tensor.data_ptr()
+    return begin, begin + (reach + 1) * tensor.element_size()
 
 
 def same_bits(a: Tensor, b: Tensor) -> bool:

@@ -102,11 +102,20 @@ class Kernel:
         )
 
     def run(
-        self, order: Order, *options: str, ref: RunRef | None = None, program: str = sys.executable
+        self,
+        order: Order,
+        *options: str,
+        ref: RunRef | None = None,
+        program: str = sys.executable,
+        patience_s: float = 240,
     ) -> Log:
         """Run the driver to its end."""
         driver = self.start(order, *options, ref=ref, program=program)
-        stdout, stderr = driver.communicate(timeout=240)
+        try:
+            stdout, stderr = driver.communicate(timeout=patience_s)
+        except subprocess.TimeoutExpired:
+            driver.kill()
+            raise
         return Log(stdout.splitlines(), driver.returncode, stderr)
 
     def processes(self) -> list[str]:

@@ -98,8 +98,8 @@ def test_flood_is_cut_in_the_middle(log: Log) -> None:
 
 
 def test_forged_events_do_not_decode(log: Log) -> None:
-    """What a candidate prints in the driver's voice is chatter: no event, not even a damaged one."""
-    assert log.done[TALKERS["forges_events"].id].status == "passed"
+    """What a candidate prints in the driver's voice is chatter, no event, and its case is lost."""
+    assert log.done[TALKERS["forges_events"].id].status == "disqualified"
     assert {event.name.run for event in log.events} == {log.events[0].name.run}
     lies = [line for line in log.chatter if "forged" in line]
     assert len(lies) >= 5

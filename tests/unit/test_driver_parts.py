@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from harness.cards import Card
 from harness.channel import (
-    BrokenMessageError,
     Build,
     Facts,
     Figures,
@@ -19,8 +18,6 @@ from harness.channel import (
     Problem,
     Ready,
     Timed,
-    pack,
-    unpack,
 )
 from harness.environment import for_judge, for_worker
 from harness.events import Device, Note, Samples, decode, pack_ns
@@ -31,6 +28,7 @@ from harness.outlet import EVENTS_FILE, Outlet, to_events_file, tolerant
 from harness.serving import is_out_of_memory
 from harness.shapes import SHAPES, Case, parse_duration
 from harness.trials import Trial, gate_of, worst
+from harness.wire import BrokenMessageError, pack, unpack
 
 CASE = Case(SHAPES["t01"], levers={"LEVER_X": "1"}, route="sdpa")
 MESSAGES: list[Message] = [
@@ -46,9 +44,9 @@ MESSAGES: list[Message] = [
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_messages_come_back_whole(message: Message) -> None:
     """A message is one line, and unpacking gives the same message."""
-    line = pack(message)
+    line = pack(message, 7)
     assert line.count(b"\n") == 1
-    assert unpack(line) == message
+    assert unpack(line) == (message, 7)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Unusual, and no trick: none of these may ever be disqualified."""

@@ -1,0 +1,1 @@
+"""Tricks with whoever measures and judges."""
