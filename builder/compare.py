@@ -39,6 +39,7 @@ class Side:
 
     record: CaseRecord
     row: Row
+    retracted: str = ""
 
     @property
     def is_timed(self) -> bool:
@@ -70,6 +71,8 @@ class Pair:
         """Why the two are not compared; empty when they are."""
         if self.a.row.is_simulated or self.b.row.is_simulated:
             return "a simulated device measures nothing"
+        if because := self.a.retracted or self.b.retracted:
+            return f"retracted: {because}"
         unasked = [kind for kind in self.differs if kind not in self.across]
         said = [f"{kind}: {' ≠ '.join(text or 'none' for text in self.differs[kind])}" for kind in unasked]
         return "; ".join(said)
@@ -210,8 +213,8 @@ def compare(a: Reading, b: Reading, across: Iterable[str] = ()) -> Compared:
     `across` names of `KINDS` what the sides of a pair may differ in.
     """
     allowed = frozenset(across)
-    left = [Side(record, row) for record, row in a.cases]
-    right = {row.case_id: Side(record, row) for record, row in b.cases}
+    left = [Side(record, row, a.retracted.why(row.case_id)) for record, row in a.cases]
+    right = {row.case_id: Side(record, row, b.retracted.why(row.case_id)) for record, row in b.cases}
     matched: dict[str, Side] = {}
     for side in left:
         if side.row.case_id in right:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from builder import announcing, backends, outputs, results, retry, runs, submission
+from builder import announcing, backends, outputs, results, retractions, retry, runs, submission
 from builder.backends import Backend, State, Status
 from builder.build import write_build
 from builder.clock import Clock
@@ -22,6 +22,7 @@ from builder.outputs import EVERYTHING, Wanted
 from builder.records import Records, read_records
 from builder.rehearsal import rehearse
 from builder.results import Row
+from builder.retractions import Retracted
 from builder.runs import Run
 from builder.spec import RunSpec
 from builder.waiting import Watch, until_over
@@ -39,6 +40,7 @@ class Outcome:
     exit_code: Exit
     files: list[Path]
     notes: tuple[str, ...] = ()
+    retracted: Retracted = field(default_factory=Retracted)
 
 
 def push(
@@ -128,7 +130,7 @@ def parse(run: Run) -> Outcome:
         missing = any(one.missing for one in brought)
         code = worst(results.exit_code(records, rows), Exit.INFRASTRUCTURE if missing else Exit.OK)
         notes = tuple(sentence for one in brought for sentence in one.sentences())
-        outcome = Outcome(records, rows, code, paths, notes)
+        outcome = Outcome(records, rows, code, paths, notes, retractions.read(run.folder))
         if run.state(0) != "parsed" and not run.coming():
             run.record("parsed")
         return outcome
@@ -145,7 +147,9 @@ def parse_logs(logs: Sequence[Path], target: Path | None, run: Run | None = None
     rows = results.rows(records)
     if target:
         results.write(records, target)
-    return Outcome(records, rows, results.exit_code(records, rows), [target] if target else [])
+    retracted = retractions.read(run.folder) if run else Retracted()
+    files = [target] if target else []
+    return Outcome(records, rows, results.exit_code(records, rows), files, retracted=retracted)
 
 
 def import_log(run: Run, log: Path, outputs: Sequence[Path]) -> Outcome:

@@ -33,6 +33,14 @@ def write(folder: Path) -> None:
     atomic_write(folder / NAME, text_of(digests(folder)))
 
 
+def relist(folder: Path, name: str) -> None:
+    """Write the hash of one file, as it is now, into a folder's manifest, and leave its other lines alone."""
+    lines = (folder / NAME).read_text(encoding="utf-8").splitlines()
+    others = [line for line in lines if line[66:] != name]
+    made = sorted([*others, f"{_sha256(folder / name)}  {name}"], key=lambda line: line[66:])
+    atomic_write(folder / NAME, "".join(f"{line}\n" for line in made))
+
+
 def differences(folder: Path) -> Iterator[str]:
     """Yield what speaks against a folder's manifest, a sentence each."""
     try:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder import results, runs
+from builder import results, retractions, runs
 from builder.errors import UsageError
 from builder.log import refuse_no_log
 from builder.records import CaseRecord, Records, read_records
 from builder.results import Row
+from builder.retractions import Retracted
 from builder.runs import Run
 from builder.terminal import one_line
 
@@ -30,6 +31,11 @@ class Reading:
     def cases(self) -> Iterator[tuple[CaseRecord, Row]]:
         """Yield each planned case with its row."""
         return zip(self.records.cases, self.rows, strict=True)
+
+    @property
+    def retracted(self) -> Retracted:
+        """What was taken back of it; bare logs say nothing of that."""
+        return retractions.read(self.run.folder) if self.run else Retracted()
 
 
 def read(word: str) -> Reading:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from builder import errors
+from builder import errors, retractions
 from builder.cli.run import command as run_command
 from builder.overview import commands as commands_of_ferry
 from builder.overview import short_help
@@ -68,10 +68,19 @@ def run(run_id: str) -> str:
         raise ValueError(f"run {run_id} has rows of a simulated device, which measure nothing")
     names = ("shape", "B S D H F L", "dtype", "status", "baseline ms", "ms", "speed-up", "95 %", "max abs")
     head = [f"| {' | '.join((*names, 'gate share'))} |", f"|{'---|' * 4}{'--:|' * 6}"]
-    speedups = [float(row["speedup"]) for row in rows if row["speedup"]]
+    retracted = retractions.read(PUBLISHED / run_id)
+    told = [{**row, "status": "retracted"} if retracted.why(row["case_id"]) else row for row in rows]
+    notes = [f"{line}." for line in retracted.describe()]
+    return "\n".join([*head, *map(_row, told), "", _total(told), *notes, "", _circumstances(rows[0], run_id)])
+
+
+def _total(rows: list[dict[str, str]]) -> str:
+    """The geomean of what was not retracted."""
+    speedups = [float(row["speedup"]) for row in rows if row["speedup"] and row["status"] != "retracted"]
+    if not speedups:
+        return "No row has a speed-up that counts."
     geomean = exp(sum(map(log, speedups)) / len(speedups))
-    total = f"Geomean {geomean:.3f}× over the {len(speedups)} of {len(rows)} rows that have a speed-up."
-    return "\n".join([*head, *map(_row, rows), "", total, "", _circumstances(rows[0], run_id)])
+    return f"Geomean {geomean:.3f}× over the {len(speedups)} of {len(rows)} rows that have a speed-up."
 
 
 def _row(row: dict[str, str]) -> str:

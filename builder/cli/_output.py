@@ -18,6 +18,7 @@ from builder.clock import SystemClock
 from builder.crossing import FIRST_PART, Outcome
 from builder.errors import Exit, InfrastructureError
 from builder.results import Row
+from builder.retractions import Retracted
 from builder.runs import Run
 from builder.stats import Comparison, Word, geomean
 from builder.terminal import one_line
@@ -46,11 +47,17 @@ def show_pushed(run: Run, backend: Backend, as_json: bool, part: int = FIRST_PAR
 
 def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
     """Show a run's rows as a table, or as the envelope; return its exit code."""
-    records, rows = outcome.records, outcome.rows
+    records, rows, retracted = outcome.records, outcome.rows, outcome.retracted
     if as_json:
         cells = [{name: results.cell(getattr(row, name)) for name in results.COLUMNS} for row in rows]
         text = envelope(
-            {"rows": cells, "problems": [*outcome.notes, *records.problems]},
+            {
+                "rows": cells,
+                "problems": [*outcome.notes, *records.problems],
+                "retracted": {
+                    row.case_id: because for row in rows if (because := retracted.why(row.case_id))
+                },
+            },
             run_id=records.run_id,
             state=state,
             exit_code=outcome.exit_code,
@@ -60,7 +67,7 @@ def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
         click.echo(text)
         return outcome.exit_code
     if rows:
-        _table(rows)
+        _table(rows, retracted)
     else:
         say("the plan of no case is in the log, so that there are no results")
     for problem in (*outcome.notes, *records.problems):
@@ -72,7 +79,7 @@ def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
     return outcome.exit_code
 
 
-def _table(rows: Sequence[Row]) -> None:
+def _table(rows: Sequence[Row], retracted: Retracted) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -82,7 +89,7 @@ def _table(rows: Sequence[Row]) -> None:
         table.add_column(name, no_wrap=True)
     for name in ("baseline ms", "ms", "speed-up", "95 %", "max abs", "gate share"):
         table.add_column(name, justify="right", no_wrap=True)
-    notes = [note(row) for row in rows]
+    notes = ["retracted" if retracted.why(row.case_id) else note(row) for row in rows]
     if any(notes):
         table.add_column("note", no_wrap=True)
     for row, told in zip(rows, notes, strict=True):
@@ -93,7 +100,8 @@ def _table(rows: Sequence[Row]) -> None:
         console.width, _TABLE_WIDTH + max(map(len, notes))
     )  # figures cut to fit would be wrong ones
     console.print(table)
-    for line in (*_causes(rows), *_summary(rows)):
+    counted = [row for row in rows if not retracted.why(row.case_id)]
+    for line in (*_causes(rows), *retracted.describe(), *_summary(counted)):
         say(line)
 
 
