@@ -86,16 +86,16 @@ def write_build(
         kernel_sha256(order, bundle, spec.form),
         *(len(text.encode()) for text in texts.values()),
     )
-    texts["kernel-metadata.json"] = _json(metadata(spec, built, ref))
-    texts["bundle.json"] = _json(built.facts())
+    name = slug(ref.run_id, ref.part) if ref else f"ferry-{built.kernel_sha256[:12]}"
+    texts["kernel-metadata.json"] = as_json(metadata(spec, name))
+    texts["bundle.json"] = as_json(built.facts())
     for name, text in texts.items():
         atomic_write(target / name, text)
     return built
 
 
-def metadata(spec: RunSpec, built: Built, ref: RunRef | None) -> dict[str, Any]:
+def metadata(spec: RunSpec, name: str) -> dict[str, Any]:
     """Return Kaggle's `kernel-metadata.json`: a private kernel, without internet unless asked."""
-    name = slug(ref.run_id, ref.part) if ref else f"ferry-{built.kernel_sha256[:12]}"
     return {
         "id": name,
         "title": name,
@@ -108,5 +108,6 @@ def metadata(spec: RunSpec, built: Built, ref: RunRef | None) -> dict[str, Any]:
     }
 
 
-def _json(content: object) -> str:
+def as_json(content: object) -> str:
+    """Return the text of a JSON file."""
     return json.dumps(content, indent=2) + "\n"

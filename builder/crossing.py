@@ -65,8 +65,27 @@ def push(
         git_dirty=dirty,
         timeout_s=announcing.timeout_s(spec, backend.limits()),
     )
+    ref = RunRef(spec.run_id, FIRST_PART, commit, dirty)
+    return send(
+        spec, lambda folder: write_build(spec, folder, ref), backend, clock, tell, rehearsal, when_free
+    )
+
+
+def send(
+    spec: RunSpec,
+    write: Callable[[Path], object],
+    backend: Backend,
+    clock: Clock,
+    tell: Callable[[str], None],
+    rehearsal: bool = False,
+    when_free: bool = False,
+) -> Run:
+    """Make the run of a spec that has its id, with the kernel that `write` puts into a folder, and submit it.
+
+    It raises what `push` raises.
+    """
     with runs.create(spec) as draft:
-        write_build(spec, draft.part(FIRST_PART), RunRef(spec.run_id, FIRST_PART, commit, dirty))
+        write(draft.part(FIRST_PART))
         if rehearsal:
             tell(rehearse(draft.part(FIRST_PART) / "kernel.py").detail)
     run = Run(runs.runs_root() / spec.run_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+from typing import Any
 
 from builder import accelerators
 from builder.bundle import Bundle
@@ -19,8 +20,8 @@ from harness.events import MARKER, Order, RunRef, Terms, to_plain
 SOURCE_BYTES = 900_000  # Kaggle refuses a megabyte; the largest source seen accepted has 932 KiB
 
 
-def make_order(spec: RunSpec, bundle: Bundle) -> Order:
-    """Return what the kernel carries out.
+def asked(spec: RunSpec) -> dict[str, Any]:
+    """Return the terms of an order that say where it is to run, and how long.
 
     UsageError for an accelerator that no service knows, and for cases on one that no route runs on.
     """
@@ -30,24 +31,31 @@ def make_order(spec: RunSpec, bundle: Bundle) -> Order:
             f"no route runs on a TPU, so that a session with {known.name} would measure nothing",
             f"to see what it is: ferry probe --accelerator {known.name}",
         )
+    return {
+        "asked_accelerator": known.device if known else spec.accelerator,
+        "asked_count": known.count if known else 0,
+        "asked_capability": known.capability if known else "",
+        "allow_mismatch": spec.allow_mismatch,
+        "timeout_s": spec.timeout_s,
+    }
+
+
+def make_order(spec: RunSpec, bundle: Bundle) -> Order:
+    """Return what the kernel carries out. UsageError as `asked` raises it."""
     terms = Terms(
         bundle_sha256=bundle.sha256,
         harness_sha256=bundle.harness_sha256,
         model_sha256=bundle.model_sha256,
         model=bundle.model,
         own_harness=bundle.own_harness,
-        asked_accelerator=known.device if known else spec.accelerator,
-        asked_count=known.count if known else 0,
-        asked_capability=known.capability if known else "",
-        allow_mismatch=spec.allow_mismatch,
         devices=spec.devices,
         seeds=spec.seeds,
-        timeout_s=spec.timeout_s,
         case_timeout_s=spec.case_timeout_s,
         target_ci=spec.target_ci,
         against=bundle.against,
         against_name=spec.against,
         profile=spec.profiling,
+        **asked(spec),
     )
     return Order(terms, spec.cases)
 
@@ -132,10 +140,20 @@ def _bootstrap() -> str:
     return (TEMPLATES / "bootstrap.py").read_text(encoding="utf-8").rstrip("\n") + "\n"
 
 
+def order_text(plain: Any) -> str:
+    """Return an order, made of JSON's types, as the kernel holds it: the terms, and one case a line."""
+    cases = ",\n".join(map(json.dumps, plain["cases"]))
+    return f'{{"terms": {json.dumps(plain["terms"], indent=1)},\n"cases": [\n{cases}\n]}}\n'
+
+
+def run_text(ref: RunRef | None) -> str:
+    """Return whose run a kernel is as the kernel holds it; nobody's is empty."""
+    return json.dumps(to_plain(ref) or {})
+
+
 def _order_cell(order: Order, ref: RunRef | None) -> str:
-    cases = ",\n".join(json.dumps(to_plain(case)) for case in order.cases)
-    text = f'{{"terms": {json.dumps(to_plain(order.terms), indent=1)},\n"cases": [\n{cases}\n]}}\n'
-    return render("kernel_order.py.j2", order=literal(text), run=literal(json.dumps(to_plain(ref) or {})))
+    text = order_text(to_plain(order))
+    return render("kernel_order.py.j2", order=literal(text), run=literal(run_text(ref)))
 
 
 def _files_cell(bundle: Bundle) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from builder import crossing, runs
 from builder.backends import Backend, State
 from builder.cli._output import say
@@ -13,9 +15,14 @@ from builder.spec import RunSpec
 
 def push(spec: RunSpec, backend: Backend, *, rehearsal: bool, when_free: bool) -> Run:
     """Push a spec; see `crossing.push`. InterruptError on Ctrl-C."""
+    return guarded(lambda: crossing.push(spec, backend, SystemClock(), say, rehearsal, when_free))
+
+
+def guarded(push_it: Callable[[], Run]) -> Run:
+    """Return the run that `push_it` makes. InterruptError on Ctrl-C, which says what has become of it."""
     known = {run.id for run in runs.all_runs()}
     try:
-        return crossing.push(spec, backend, SystemClock(), say, rehearsal, when_free)
+        return push_it()
     except KeyboardInterrupt:
         begun = [run for run in runs.all_runs() if run.id not in known]
         if not begun:
