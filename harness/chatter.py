@@ -51,10 +51,11 @@ class Relay:
 
     def hear(self, speaker: str, data: bytes) -> None:
         """Take what `speaker` has printed; a line that has not ended yet waits for its end."""
-        *whole, partial = (self._partial.get(speaker, b"") + data).split(b"\n")
+        heard = self._partial.get(speaker, b"") + data
+        self.forged = self.forged or MARKER.encode() in heard
+        *whole, partial = heard.split(b"\n")
         cut = len(partial) - len(partial) % LINE_BYTES
         self._partial[speaker] = partial[cut:]
-        self.forged = self.forged or MARKER.encode() in data
         lines = [line[at : at + LINE_BYTES] for line in whole for at in range(0, len(line) or 1, LINE_BYTES)]
         lines += [partial[at : at + LINE_BYTES] for at in range(0, cut, LINE_BYTES)]
         head = [line for line in map(self._written, lines) if self._fits(line)]

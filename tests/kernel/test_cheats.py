@@ -63,6 +63,19 @@ KINDS = {
     "patched_timer": "replaced",
     "probes_the_desk": "timed_output",
     "probes_the_stack": "timed_output",
+    # by another hand
+    "a_child_speaks": "forged_event",
+    "another_linear": "replaced",
+    "answers_at_the_door": "lazy_output",
+    "by_depth": "timed_output",
+    "by_system_call": "reached_out",
+    "corner_only": "timed_output",
+    "counts_no_more": "timed_output",
+    "lru_on_pointer": "timed_output",
+    "one_weight": "weights_changed",
+    "other_code": "replaced",
+    "ring_of_seven": "shared_output",
+    "through_data": "input_changed",
 }
 HONEST = sorted(path.stem for path in (CHEATS / "honest").glob("*.py") if path.stem != "__init__")
 SLOW = {"compiled"}  # ten seconds of compilation

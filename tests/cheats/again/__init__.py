@@ -1,0 +1,1 @@
+"""The same tricks by another hand."""
