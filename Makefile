@@ -16,15 +16,15 @@ run: ## set up, run the suite `smoke` on this machine, print the table
 	@$(PY) -m builder run
 
 test: ## set up, run the quick tests
-	@$(set_up) torch notebook dev
+	@$(set_up) torch notebook report dev
 	@$(PY) -m pytest -m "not slow"
 
 test-all: ## the tests that `test` leaves out: services, packaging, long kills
-	@$(set_up) torch notebook dev
+	@$(set_up) torch notebook report dev
 	@$(PY) -m pytest -m slow
 
 check: ## format, lint, types
-	@$(set_up) torch notebook dev
+	@$(set_up) torch notebook report dev
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
@@ -34,7 +34,7 @@ bench: ## measure gpuferry's own cost; figures also go to runs/bench-latest.json
 	@$(PY) -m tests.bench
 
 docs: ## write the generated parts of README.md
-	@$(set_up) torch notebook dev
+	@$(set_up) torch notebook report dev
 	@$(PY) -m tests.readme
 
 clean: ## remove what the commands above made; runs stay

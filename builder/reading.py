@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from builder import results, retractions, runs
-from builder.errors import UsageError
+from builder.errors import FerryError, UsageError
 from builder.log import refuse_no_log
 from builder.records import CaseRecord, Records, read_records
 from builder.results import Row
@@ -50,7 +50,26 @@ def read(word: str) -> Reading:
         return _of_logs(one_line(path.name), [path])
     if path.is_dir() and not (path / "spec.json").exists():
         return _of_folder(path)
-    return of_run(_published(word) or runs.find(word))
+    return of_run(runs.find(word))
+
+
+def read_all(words: Iterable[str]) -> tuple[list[Reading], list[str]]:
+    """Read the runs that words name, a folder of runs among them; what cannot be read becomes a sentence.
+
+    A mixed folder is read as far as it goes. A word that a person has named must be a run: UsageError.
+    """
+    found: list[Reading] = []
+    problems: list[str] = []
+    for word in words:
+        folders = [path.parent for path in sorted(Path(word).glob("*/spec.json"))] if word else []
+        if not folders:
+            found.append(read(word))
+        for folder in folders:
+            try:
+                found.append(of_run(Run(folder)))
+            except (FerryError, OSError) as problem:
+                problems.append(f"{folder.name}: {problem}")
+    return found, problems
 
 
 def of_run(run: Run) -> Reading:
@@ -59,13 +78,6 @@ def of_run(run: Run) -> Reading:
         raise UsageError(f"run {run.id} has no log yet", f"next: ferry pull {run.id}")
     records = read_records(run.logs(), run.id, run.planned())
     return Reading(run.id, records, tuple(results.rows(records)), run)
-
-
-def _published(prefix: str) -> Run | None:
-    """Return the only published run that a prefix fits, if there is one."""
-    found = [path for path in (runs.runs_root() / "published").glob("*") if path.name.startswith(prefix)]
-    known = [path for path in found if runs.RUN_ID.fullmatch(path.name)]
-    return Run(known[0]) if len(known) == 1 and not (runs.runs_root() / known[0].name).exists() else None
 
 
 def _of_folder(folder: Path) -> Reading:

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib.metadata
 import re
 import statistics
 import subprocess
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 DEVICE = ("harness", "model")
 ROOMS = ("builder", *DEVICE, "tests")
 TEXTS = (*ROOMS, "templates", ".ci", ".github")
-LAZY = {"jinja2", "kaggle", "kagglesdk", "nbformat", "requests", "rich", "urllib3"}
+LAZY = {"jinja2", "kaggle", "kagglesdk", "nbformat", "requests", "rich", "urllib3", "vl_convert"}
 # Programs of their own: the command line, and the process that outlives it to watch over a local run.
 PROGRAMS = {"cli", "__main__.py", "supervisor.py"}
 MAX_FILE_LINES = 300
@@ -144,7 +145,9 @@ def test_host_imports_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = [line for lines in project["optional-dependencies"].values() for line in lines]
     declared = {re.split(r"[^\w-]", line)[0] for line in (*project["dependencies"], *extras)}
-    known = {*sys.stdlib_module_names, *declared, "builder", *DEVICE}
+    owners = importlib.metadata.packages_distributions()  # a package is not always named like what it holds
+    held = {name for name, distributions in owners.items() if declared & set(distributions)}
+    known = {*sys.stdlib_module_names, *declared, *held, "builder", *DEVICE}
     undeclared = [
         (str(where(path)), name)
         for path in sources("builder")
