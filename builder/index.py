@@ -12,6 +12,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -71,21 +72,19 @@ def entries(root: Path | None = None) -> list[Entry]:
     """Return a row for each run folder in `root`, the newest first; the index is brought up to date."""
     root = runs_root() if root is None else root
     known = _remembered(root / FILE)
-    now = time.time_ns()
+    settled = time.time_ns() - _SETTLED_NS
     rows, fresh = [], 0
     for place, changed_ns in _folders(root):
         kept = known.get(place)
         if kept is None or kept.changed_ns != changed_ns:
             fresh += 1
-            settled = now - changed_ns > _SETTLED_NS
-            kept = _Kept(changed_ns if settled else 0, _read(root, place))
+            kept = _Kept(changed_ns if changed_ns < settled else 0, _read(root, place))
         rows.append(kept)
     if fresh or len(rows) != len(known):
         with contextlib.suppress(OSError):  # a root that cannot be written can still be listed
             atomic_write(root / FILE, msgspec.json.encode(_File(SCHEMA, rows)))
-    found = [kept.entry for kept in rows]
-    found.sort(key=lambda entry: (entry.run_id, not entry.is_published), reverse=True)
-    return found
+    # a run of one's own stays before its published copy
+    return sorted([kept.entry for kept in rows], key=attrgetter("run_id"), reverse=True)
 
 
 def _remembered(path: Path) -> dict[str, _Kept]:
@@ -99,15 +98,21 @@ def _remembered(path: Path) -> dict[str, _Kept]:
 def _folders(root: Path) -> Iterator[tuple[str, int]]:
     """Yield each run folder's place and the time of its last change in ns."""
     for prefix in ("", f"{PUBLISHED}/"):
-        with contextlib.suppress(OSError), os.scandir(root / prefix) as found:
-            for item in found:
-                if RUN_ID.fullmatch(item.name):
-                    yield prefix + item.name, _changed_ns(item)
+        try:
+            names = sorted(filter(RUN_ID.fullmatch, os.listdir(root / prefix)))  # noqa: PTH208 - names alone
+            folder = os.open(root / prefix, os.O_RDONLY)
+        except OSError:
+            continue
+        try:
+            for name in names:
+                yield prefix + name, _changed_ns(name, folder)
+        finally:
+            os.close(folder)
 
 
-def _changed_ns(item: os.DirEntry[str]) -> int:
+def _changed_ns(name: str, folder: int) -> int:
     try:
-        return item.stat().st_ctime_ns
+        return os.stat(name, dir_fd=folder).st_ctime_ns
     except OSError:
         return 0
 

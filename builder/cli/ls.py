@@ -17,7 +17,6 @@ from builder.index import Entry
 
 _SHOWN = 40
 _SORTS: dict[str, Callable[[Entry], Any]] = {
-    "date": lambda entry: entry.run_id,
     "device": lambda entry: entry.devices.lower(),
     "suite": lambda entry: entry.suite,
     "state": lambda entry: entry.state,
@@ -34,7 +33,9 @@ _SORTS: dict[str, Callable[[Entry], Any]] = {
 @click.option("--status", help="The run's state, or a status that one of its cases has.")
 @click.option("--since", metavar="DATE", help="Begun on this day (UTC) or later, as 2026-11-30.")
 @click.option("--until", metavar="DATE", help="Begun on this day (UTC) or before.")
-@click.option("--sort", type=click.Choice(list(_SORTS)), default="date", help="What comes first: the most.")
+@click.option(
+    "--sort", type=click.Choice(["date", *_SORTS]), default="date", help="By what; most and newest first."
+)
 @click.option("--reverse", is_flag=True, help="The other way round.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), help=f"So many; 0 is all.  [default: {_SHOWN}]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, by default of all.")
@@ -50,8 +51,13 @@ def command(
     Example:  ferry ls --device h200 --route compiled --since 2026-11-01
     """
     asked = _wanted(words, **wanted)
-    found = [entry for entry in index.entries() if all(fits(entry) for fits in asked)]
-    found.sort(key=_SORTS[sort], reverse=(sort in ("date", "passed")) != reverse)
+    found = index.entries()
+    for fits in asked:
+        found = list(filter(fits, found))
+    if sort != "date":
+        found.sort(key=_SORTS[sort], reverse=sort == "passed")
+    if reverse:
+        found.reverse()
     if as_json:
         click.echo(_document(found[: limit or None]))
         return Exit.OK
