@@ -82,6 +82,7 @@ SLOW = {"compiled"}  # ten seconds of compilation
 HAS_GPU = torch.cuda.is_available()
 # Caught by times alone, which takes a machine that has not much else to do.
 BY_TIMES = {name for name, kinds in KINDS.items() if re.search("slowed|clock|remembered", kinds)}
+SLOW_BY_LESS = {"slow_allocator", "slow_profile"}
 RUNNABLE = [name for name in KINDS if name not in NEED_A_GPU or HAS_GPU]
 
 
@@ -132,9 +133,15 @@ def timed_log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 @pytest.mark.parametrize("name", sorted(BY_TIMES))
 def test_a_cheat_is_given_away_by_times(name: str, request: pytest.FixtureRequest) -> None:
     """Whoever slows the baseline, remembers inputs or alters the clock's notes is disqualified."""
+    # On a CPU that takes a slow-down of 2; less is a flag, which is what two entries may come to.
     if name not in RUNNABLE:
         pytest.skip("needs a GPU")
-    check_caught(request.getfixturevalue("timed_log"), name)
+    log = request.getfixturevalue("timed_log")
+    done = log.done[entry(name).id]
+    if name in SLOW_BY_LESS and done.status == "passed":
+        assert "baseline_slower" in done.flags
+    else:
+        check_caught(log, name)
 
 
 @pytest.mark.timeout(900)
