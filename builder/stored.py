@@ -13,7 +13,7 @@ from builder.errors import UsageError
 from builder.kernel import literal
 from harness.events import Order, from_plain
 
-ORDER, RUN = "ORDER", "RUN"
+ORDER, RUN, FILES = "ORDER", "RUN", "FILES"
 EMPTY_RUN = "{}"  # what a built kernel holds until it is pushed
 
 _UNREADABLE = (
@@ -25,6 +25,7 @@ _UNREADABLE = (
     AttributeError,
     IndexError,
     RecursionError,
+    StopIteration,
 )
 
 
@@ -48,8 +49,8 @@ def order_of(kernel: Path) -> Order:
 def files_of(kernel: Path) -> dict[str, bytes]:
     """Return the files that a stored kernel carries. UsageError when it has none."""
     try:
-        code = _code_of(kernel, "files")
-        node = _assigned(code, ("FILES",))["FILES"]
+        code = _code_of(kernel, FILES)
+        node = _assigned(code, (FILES,))[FILES]
         return {str(name): str(text).encode() for name, text in ast.literal_eval(node).items()}
     except _UNREADABLE as problem:
         raise _unreadable(kernel, problem) from problem
@@ -62,7 +63,7 @@ def with_texts(kernel: Path, texts: Mapping[str, str]) -> str:
         if kernel.suffix != ".ipynb":
             return _replaced(content, texts)
         plain = json.loads(content)
-        cell = _cell(plain, "order")
+        cell = _cell(plain, ORDER)
         cell["source"] = _replaced(cell["source"], texts)
         return json.dumps(plain, indent=1) + "\n"
     except _UNREADABLE as problem:
@@ -78,15 +79,18 @@ def _unreadable(kernel: Path, problem: Exception) -> UsageError:
     return UsageError(f"the kernel {kernel} cannot be read: {problem!r}", "push the sweep anew")
 
 
-def _code_of(kernel: Path, cell: str = "order") -> str:
-    """Return the code of a script, or of one cell of a notebook."""
+def _code_of(kernel: Path, holds: str = ORDER) -> str:
+    """Return the code of a script, or of the cell of a notebook that assigns to a name."""
     content = kernel.read_text(encoding="utf-8")
-    return str(_cell(json.loads(content), cell)["source"]) if kernel.suffix == ".ipynb" else content
+    return str(_cell(json.loads(content), holds)["source"]) if kernel.suffix == ".ipynb" else content
 
 
-def _cell(plain: Any, name: str) -> dict[str, Any]:
-    cell: dict[str, Any] = next((cell for cell in plain["cells"] if cell["id"] == name), {})
-    return cell
+def _cell(plain: Any, holds: str) -> dict[str, Any]:
+    """Find a cell by what it assigns to: a service that keeps notebooks may give cells other ids."""
+    cells: list[dict[str, Any]] = plain["cells"]
+    for cell in cells:
+        cell["source"] = "".join(cell["source"])
+    return next(cell for cell in cells if f"\n{holds} = " in cell["source"])
 
 
 def _assigned(code: str, names: Sequence[str] = (ORDER, RUN)) -> dict[str, ast.expr]:

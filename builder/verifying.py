@@ -35,6 +35,7 @@ class Verdict:
     caveats: list[str] = field(default_factory=list)
     unfinished: bool = False
     copies: str = ""
+    served: str = "not shown: nobody has fetched log and source from the service itself here"
 
     @property
     def exit_code(self) -> Exit:
@@ -47,7 +48,7 @@ class Verdict:
         yield from (f"FOUND: {sentence}" for sentence in self.found)
         recorded = "no, see above" if self.found else "yes: every figure was recomputed from this raw log"
         yield f"Recorded: {recorded}"
-        yield "Served: not shown: nobody has fetched log and source from the service itself here"
+        yield f"Served: {self.served}"
         yield "Re-run: not shown: a second run by somebody else, compared with this one, would show it"
         yield from (f"cannot vouch: {sentence}" for sentence in self.caveats)
         if self.found:
@@ -61,7 +62,7 @@ def verify(folder: Path) -> Verdict:
         names = [path.relative_to(folder).as_posix() for path in strange[:_SHOWN]]
         verdict.found += [f"{name}: it is a link or a device; nothing was read" for name in names]
         return verdict
-    _collect(verdict, "the manifest names every file and its SHA-256", manifest.differences(folder))
+    collect(verdict, "the manifest names every file and its SHA-256", manifest.differences(folder))
     try:
         verdict.run_id = run.spec.run_id
         if RUN_ID.fullmatch(folder.name) and folder.name != verdict.run_id:
@@ -74,8 +75,8 @@ def verify(folder: Path) -> Verdict:
         return verdict
     _of_log(verdict, run, records)
     rows = results.rows(records)
-    _collect(verdict, "CSVs and events come from the raw log, byte for byte", _derived(run, records, rows))
-    _collect(verdict, "each kernel is the one that was built, of the sources named", _kernels(run, records))
+    collect(verdict, "CSVs and events come from the raw log, byte for byte", _derived(run, records, rows))
+    collect(verdict, "each kernel is the one that was built, of the sources named", _kernels(run, records))
     verdict.caveats += _caveats(run, records, rows)
     return verdict
 
@@ -84,7 +85,8 @@ def _is_plain(path: Path) -> bool:
     return path.is_file() or path.is_dir()
 
 
-def _collect(verdict: Verdict, holds: str, found: Iterator[str]) -> None:
+def collect(verdict: Verdict, holds: str, found: Iterator[str]) -> None:
+    """Add what was found to a verdict, or else the sentence that holds."""
     sentences = list(found)
     verdict.found += sentences[:_SHOWN]
     if len(sentences) > _SHOWN:

@@ -92,6 +92,13 @@ class Kaggle:
         """Write the stored log, which is empty when the service has none, or none yet."""
         atomic_write(target, self.service.session_output(Reference.of(submission)).log)
 
+    def fetch_source(self, submission: Submission, folder: Path) -> Path:
+        """Write the source of a version into a folder; return its file."""
+        text, kind = self.service.source(Reference.of(submission))
+        target = folder / CODE_FILES.get(kind, CODE_FILES["script"])
+        atomic_write(target, text)
+        return target
+
     def list_outputs(self, submission: Submission) -> Iterator[OutputFile]:
         """Yield the output files, page by page; a page that was there before ends the list."""
         reference = Reference.of(submission)

@@ -80,6 +80,11 @@ class Service:
         fields = {"user_name": owner, "kernel_slug": slug}
         return self._client().get_kernel(_request("ApiGetKernelRequest", fields)).metadata
 
+    def source(self, reference: Reference) -> tuple[str, str]:
+        """Return the text of a version, and whether it is a `notebook` or a `script`."""
+        blob = self._client().get_kernel(_request("ApiGetKernelRequest", reference.fields())).blob
+        return str(blob.source or ""), str(blob.kernel_type or "")
+
     def own_kernels(self, search: str = "") -> list[Any]:
         """Return the metadata of the account's kernels, the last run first: one page of them."""
         kind, order = (_enum(name) for name in ("KernelsListViewType", "KernelsListSortType"))
