@@ -89,7 +89,7 @@ def send(
         if rehearsal:
             tell(rehearse(draft.part(FIRST_PART) / "kernel.py").detail)
     run = Run(runs.runs_root() / spec.run_id)
-    with about(run.id):
+    with about(run.id), submission.telling_of(run, FIRST_PART):
         for sentence in announcing.announce(spec, backend, clock):
             tell(sentence)
         submit = submission.submit_when_free if when_free else submission.submit

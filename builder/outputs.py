@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from builder import retry
 from builder.backends import Backend, OutputFile, Submission
+from builder.claims import more
 from builder.clock import Clock
 from builder.errors import FerryError, InfrastructureError
 from builder.runs import atomic_write, read_json
 from harness.events import to_plain
 
+SHOWN = 20  # files of a kind
 ROUNDS = 3  # a link may have expired: each round lists the files anew
 RESULTS = "ferry-events*"
 _END = "the list of files itself"
@@ -71,7 +74,18 @@ class Brought:
     def sentences(self) -> list[str]:
         """Say for people what is not here."""
         kinds = (("missing", self.missing), ("left out", self.left_out), ("refused", self.refused))
-        return [f"{kind}: {name} ({why})" for kind, files in kinds for name, why in files.items()]
+        return [sentence for kind, files in kinds for sentence in _told(kind, files)]
+
+    def missing_names(self) -> str:
+        """Name what is missing, in one line that is never long."""
+        rest = more(len(self.missing) - SHOWN, "files")
+        return ", ".join([*islice(self.missing, SHOWN), *rest])
+
+
+def _told(kind: str, files: Mapping[str, str]) -> Iterator[str]:
+    for name, why in islice(files.items(), SHOWN):
+        yield f"{kind}: {name} ({why})"
+    yield from more(len(files) - SHOWN, f"{kind}; outputs.json names them all")
 
 
 class _TooLargeError(Exception):

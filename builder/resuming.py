@@ -54,9 +54,10 @@ def resume(run: Run, backend: Backend, clock: Clock, tell: Tell, timeout_s: floa
 
 
 def _submit(run: Run, part: int, backend: Backend, clock: Clock, tell: Tell) -> int:
-    for sentence in announcing.announce(run.part_spec(part), backend, clock):
-        tell(sentence)
-    submission.submit(run, part, backend, clock, tell)
+    with submission.telling_of(run, part):
+        for sentence in announcing.announce(run.part_spec(part), backend, clock):
+            tell(sentence)
+        submission.submit(run, part, backend, clock, tell)
     return part
 
 

@@ -1,9 +1,12 @@
-"""Submit, stop, fetch: the policy around a Backend's answers, with a Clock. Waiting is `builder.waiting`."""
+"""Submit and fetch: the policy around a Backend's answers, with a Clock.
+
+Waiting is `builder.waiting`, stopping `builder.stopping`.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -15,13 +18,14 @@ from builder.errors import (
     DeniedError,
     IncompleteError,
     InfrastructureError,
+    InterruptError,
     NoSlotError,
     RefusedHereError,
     RefusedThereError,
     UsageError,
 )
 from builder.outputs import Brought, Wanted
-from builder.runs import Run, atomic_write, slug
+from builder.runs import Run, slug
 
 PUSHES = 3  # of one part, when a place gives no answer and, asked about it, has nothing
 LOOK_S = 15.0  # between two looks for a push without an answer
@@ -56,6 +60,29 @@ def submit(
             run.write_submission(part, accepted)
             run.record(State.QUEUED, part, accepted.reference)
     return accepted
+
+
+@contextlib.contextmanager
+def telling_of(run: Run, part: int) -> Iterator[None]:
+    """Let Ctrl-C in the middle of a push say what has become of the part: raises InterruptError."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise _interrupted(run, part) from None
+
+
+def _interrupted(run: Run, part: int) -> InterruptError:
+    if run.state(part) == State.HELD:
+        return InterruptError(
+            f"run {run.id} was not pushed: no session was free", f"to push it: ferry resume {run.id}"
+        )
+    if not run.state(part):
+        return InterruptError(
+            f"run {run.id} was not pushed", f"to push it after all, and wait: ferry pull {run.id}"
+        )
+    return InterruptError(
+        f"the push of run {run.id} was interrupted", f"to see whether it was accepted: ferry pull {run.id}"
+    )
 
 
 def accepted(run: Run, part: int, backend: Backend, clock: Clock) -> Submission:
@@ -98,8 +125,9 @@ def _submit_or_find(
 ) -> Submission:
     interrupted = run.state(intended.part) == State.INTENT
     if not interrupted:
-        run.record(State.INTENT, intended.part)
-    elif found := _look_for(run, intended, backend, clock):
+        run.record(State.INTENT, intended.part, backend.account())
+    refuse_another_account(run, intended.part, backend)
+    if interrupted and (found := _look_for(run, intended, backend, clock)):
         return found
     for pushes in range(1, PUSHES + 1):
         try:
@@ -119,9 +147,19 @@ def _submit_or_find(
     raise AssertionError("a push returns or raises")
 
 
+def refuse_another_account(run: Run, part: int, backend: Backend) -> None:
+    """Refuse to look among one account's kernels for what another was meant to get. Raises UsageError."""
+    meant = next((entry.detail for entry in reversed(run.journal()) if entry.part == part), "")
+    if run.state(part) == State.INTENT and meant and meant != (here := backend.account()):
+        raise UsageError(
+            f"part {part} of run {run.id} was pushed as {meant}, and the credential here is of {here}",
+            f"use the credential of {meant}; `ferry doctor` shows which one is found",
+        )
+
+
 def _look_for(run: Run, intended: Intent, backend: Backend, clock: Clock) -> Submission | None:
     """Look whether a push was accepted, until its place must know of it: never two sessions for one push."""
-    age = clock.now() - _since(run, intended.part, State.INTENT, clock)
+    age = _age_s(run, intended.part, State.INTENT, clock)
     end = clock.monotonic() + backend.limits().grace_s - age
     while True:
         found = retry.read(lambda: backend.find(intended), clock)
@@ -131,15 +169,16 @@ def _look_for(run: Run, intended: Intent, backend: Backend, clock: Clock) -> Sub
         clock.sleep(min(LOOK_S, left))
 
 
-def _since(run: Run, part: int, state: State, clock: Clock) -> float:
-    """Return when the journal last had a part come into a state, in seconds since the epoch, else now."""
+def _age_s(run: Run, part: int, state: State, clock: Clock) -> float:
+    """Return how long ago a part came into a state, in seconds; 0 where the clock was put back since."""
     times = [entry.at for entry in run.journal() if (entry.part, entry.state) == (part, state)]
-    return datetime.fromisoformat(times[-1]).timestamp() if times else clock.now()
+    since = datetime.fromisoformat(times[-1]).timestamp() if times else clock.now()
+    return max(0.0, clock.now() - since)
 
 
 def age_s(run: Run, part: int, clock: Clock) -> float:
     """Return how long ago a part was accepted, in seconds."""
-    return clock.now() - _since(run, part, State.QUEUED, clock)
+    return _age_s(run, part, State.QUEUED, clock)
 
 
 def status(run: Run, part: int, submission: Submission, backend: Backend) -> Status:
@@ -166,49 +205,7 @@ def note(run: Run, part: int, now: Status) -> None:
         run.record(now.state, part, now.message)
 
 
-def stop(run: Run, part: int, backend: Backend, lose_log: bool = False) -> None:
-    """End a part where it runs; where that takes its log away, the log is fetched first.
-
-    Raises UsageError when there is nothing that could be ended from here, and InfrastructureError, having
-    ended nothing, when the log would be lost and `lose_log` does not allow it.
-    """
-    with run.lock("submit"):
-        accepted = run.submission(part) or backend.find(intent(run, part))
-    if accepted is None:
-        raise UsageError(f"run {run.id} was never accepted, so that nothing runs")
-    now = status(run, part, accepted, backend)
-    if now.state.is_over:
-        raise UsageError(
-            f"run {run.id} is over already: {now.state}", f"what it measured: ferry pull {run.id}"
-        )
-    limits = backend.limits()
-    if limits.by_hand:
-        raise UsageError(f"run {run.id} was carried away by hand", "end it where it runs")
-    if not limits.stop_deletes:
-        backend.stop(accepted)
-        return
-    with run.lock("fetch"):
-        if now.state is not State.QUEUED and not lose_log:
-            _keep_log(run, part, accepted, backend)
-        backend.stop(accepted)
-        _take_kept_log(run.part(part))
-        run.record(State.CANCELLED, part, "deleted by ferry stop")
-        run.record("fetched", part, "what had come of its log")
-
-
-def _keep_log(run: Run, part: int, submission: Submission, backend: Backend) -> None:
-    """Write down the log as far as it has come."""
-    try:
-        blocks = list(itertools.takewhile(bool, backend.follow_log(submission)))
-    except InfrastructureError as problem:
-        raise InfrastructureError(
-            f"the log cannot be fetched, so that nothing was stopped: {problem.message}",
-            "stop it all the same, and lose the log: --lose-log",
-        ) from problem
-    atomic_write(run.part(part) / KEPT, b"".join(blocks))
-
-
-def _take_kept_log(part: Path) -> None:
+def take_kept_log(part: Path) -> None:
     """What came before the end is the log, now that no other will come."""
     if (part / KEPT).exists():
         (part / KEPT).replace(part / "log.raw")
@@ -228,7 +225,7 @@ def fetch(
     with run.lock("fetch"):
         folder = run.part(part)
         if run.state(part) == State.CANCELLED and (folder / KEPT).exists():
-            _take_kept_log(folder)
+            take_kept_log(folder)
             run.record("fetched", part, "what had come of its log")
             return Brought()
         problem = _fetch_log(submission, folder / "log.raw", backend, clock)
@@ -240,7 +237,7 @@ def fetch(
             brought.missing["the log"] = problem
         outputs.write_report(folder, brought)
         if brought.missing:
-            run.record("incomplete", part, "missing: " + ", ".join(brought.missing))
+            run.record("incomplete", part, f"missing: {brought.missing_names()}")
         elif not run.has_come(part):
             run.record("fetched", part)
     return brought

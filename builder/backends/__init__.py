@@ -1,6 +1,7 @@
 """The places a kernel can run. A backend is one file or package here; its file name is its name.
 
-A backend holds no policy: it does not sleep, retry or print. `builder.submission` does all of that.
+A backend holds no policy: it does not sleep, retry or print. `builder.submission` and its
+neighbours do all of that.
 """
 
 from __future__ import annotations

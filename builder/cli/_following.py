@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 
-from builder import crossing, submission
+from builder import crossing, stopping
 from builder.backends import Backend, Status
 from builder.cli._progress import Progress
 from builder.clock import SystemClock
@@ -30,7 +30,7 @@ def follow(run: Run, backend: Backend, patience_s: float) -> None:
                 f"detached from run {run.id}, which goes on", f"to come back: ferry pull {run.id}"
             ) from None
         with contextlib.suppress(UsageError):  # it has just ended by itself
-            submission.stop(run, run.parts()[-1], backend)
+            stopping.stop(run, run.parts()[-1], backend, clock)
         said = f"stopped run {run.id}"
         raise InterruptError(said, f"what was measured until now: ferry pull {run.id}") from None
 

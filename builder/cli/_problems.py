@@ -22,6 +22,10 @@ def in_our_words(problem: BaseException) -> FerryError:
             return InterruptError(
                 "interrupted", "`ferry status` says what became of the run, if one had begun"
             )
+        case RuntimeError() if "home directory" in str(problem):
+            return UsageError(
+                "this user has no home directory", "let HOME name a folder, for example HOME=/tmp"
+            )
         case OSError() if not _has_folder():
             return UsageError("the folder that this shell is in is gone", "change to one that is there")
         case OSError(strerror=str(reason)):

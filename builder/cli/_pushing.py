@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from builder import crossing, runs
-from builder.backends import Backend, State
+from builder import crossing
+from builder.backends import Backend
 from builder.cli._output import say
 from builder.clock import SystemClock
 from builder.errors import InterruptError
@@ -19,22 +19,8 @@ def push(spec: RunSpec, backend: Backend, *, rehearsal: bool, when_free: bool) -
 
 
 def guarded(push_it: Callable[[], Run]) -> Run:
-    """Return the run that `push_it` makes. InterruptError on Ctrl-C, which says what has become of it."""
-    known = {run.id for run in runs.all_runs()}
+    """Return the run that `push_it` makes. InterruptError on Ctrl-C, also from before there is a run."""
     try:
         return push_it()
     except KeyboardInterrupt:
-        begun = [run for run in runs.all_runs() if run.id not in known]
-        if not begun:
-            raise InterruptError("interrupted; no run was begun") from None
-        raise _interrupted(begun[0]) from None
-
-
-def _interrupted(run: Run) -> InterruptError:
-    if run.state(crossing.FIRST_PART) == State.HELD:
-        return InterruptError(
-            f"run {run.id} was not pushed: no session was free", f"to push it: ferry resume {run.id}"
-        )
-    return InterruptError(
-        f"the push of run {run.id} was interrupted", f"to see whether it was accepted: ferry pull {run.id}"
-    )
+        raise InterruptError("interrupted; no run was begun") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from builder import crossing, retry, runs
+from builder import crossing, retry, runs, stopping
 from builder.backends import State
 from builder.clock import SystemClock
 from builder.errors import Exit, IncompleteError, InfrastructureError, InterruptError, about
@@ -19,6 +19,8 @@ from builder.runs import Run
 from builder.terminal import printable
 from builder.waiting import Watch
 from harness.events import MARKER
+
+LIVE_S = 20.0  # how long the log of a program that is never silent is shown without -f
 
 
 @click.command("logs")
@@ -41,7 +43,18 @@ def command(run: str | None, follow: bool, events: bool) -> Exit:
                 _print(LogReader(kept), events)
             else:
                 _live(_watch(found, part), follow, events)
+        if follow:
+            _refuse_bad_end(found)
     return Exit.OK
+
+
+def _refuse_bad_end(run: Run) -> None:
+    """Raise IncompleteError when the last part has come to no good end."""
+    state = run.told(run.parts()[-1])
+    if state.is_over and state is not State.DONE:
+        why = next(entry.detail for entry in reversed(run.journal()) if entry.state == state)
+        said = f"run {run.id} ended {state} {why}".rstrip()
+        raise IncompleteError(said, f"what was measured: ferry pull {run.id}")
 
 
 def _watch(run: Run, part: int) -> Watch:
@@ -66,9 +79,6 @@ def _live(watch: Watch, follow: bool, events: bool) -> None:
         raise InterruptError(said, f"ferry logs -f {watch.run.id}") from None
     if not watch.has_whole_log and watch.ask().state.is_over:
         _print_stored(watch, events, reader.line_count)
-    if follow and watch.now.state is not State.DONE:
-        said = f"run {watch.run.id} ended {watch.now.state} {watch.now.message}".rstrip()
-        raise IncompleteError(said, f"what was measured: ferry pull {watch.run.id}")
 
 
 def _print_stored(watch: Watch, events: bool, skipped: int) -> None:
@@ -84,11 +94,9 @@ def _followed(watch: Watch) -> Iterator[bytes]:
 
 def _until_idle(watch: Watch) -> Iterator[bytes]:
     with contextlib.suppress(InfrastructureError):  # then it comes from the stored log, if there is one
-        for block in watch.backend.follow_log(watch.submission):
-            if not block:
-                return
-            yield block
-        watch.has_whole_log = True
+        live = watch.backend.follow_log(watch.submission)
+        yield from stopping.log_so_far(live, SystemClock(), 0.0, LIVE_S)
+        watch.has_whole_log = next(live, None) is None
 
 
 def _print(reader: LogReader, events: bool, skipped: int = 0) -> None:

@@ -6,8 +6,9 @@ import sys
 
 import click
 
-from builder import crossing, runs, submission
+from builder import crossing, runs, stopping
 from builder.cli._output import say
+from builder.clock import SystemClock
 from builder.errors import Exit, UsageError, about
 from builder.runs import Run
 
@@ -32,7 +33,7 @@ def command(run: str | None, yes: bool, lose_log: bool) -> Exit:
     with about(found.id):
         if backend.limits().stop_deletes and not yes:
             _ask(found)
-        submission.stop(found, found.parts()[-1], backend, lose_log)  # those before it are over
+        stopping.stop(found, found.parts()[-1], backend, SystemClock(), lose_log)  # those before it are over
     say(f"asked {found.spec.backend} to stop run {found.id}. What was measured: ferry pull {found.id}")
     return Exit.OK
 

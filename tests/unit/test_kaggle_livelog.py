@@ -118,3 +118,16 @@ def test_trouble_comes_through_the_silence() -> None:
 
     with pytest.raises(InfrastructureError, match="cut"):
         list(with_silence(blocks(), tick_s=30))
+
+
+def test_what_nobody_has_foreseen_comes_through_too() -> None:
+    """Any error of the thread that reads is raised here, instead of a silence without end."""
+
+    def blocks() -> Iterator[bytes]:
+        yield b"one"
+        raise RecursionError("too deep")
+
+    seen = with_silence(blocks(), 5.0)
+    assert next(seen) == b"one"
+    with pytest.raises(RecursionError):
+        next(seen)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from builder import runs, submission
+from builder import runs, stopping, submission
 from builder.backends import Intent, State, Status, Submission
 from builder.backends.local import Local
 from builder.backends.manual import Manual
@@ -93,7 +93,7 @@ CASES = [
 def test_what_cannot_be_stopped_says_why(run: Run, make: Callable[[Run], Manual | Local], said: str) -> None:
     """`ferry stop` does not claim to have asked for what it cannot do."""
     with pytest.raises(UsageError, match=said):
-        submission.stop(run, 1, make(run))
+        stopping.stop(run, 1, make(run), Hourglass())
 
 
 def test_a_log_without_its_local_run_ends(run: Run) -> None:

@@ -21,7 +21,7 @@ from builder.backends.kaggle import answers, checks, livelog
 from builder.backends.kaggle.service import Reference, Service
 from builder.backends.kaggle.wire import Wire
 from builder.build import CODE_FILES
-from builder.errors import DeniedError, InfrastructureError, RefusedThereError
+from builder.errors import DeniedError, FerryError, InfrastructureError, RefusedThereError
 from builder.runs import atomic_write
 
 INVALID = ("tags", "dataset_sources", "competition_sources", "kernel_sources", "model_sources")
@@ -49,14 +49,20 @@ class Kaggle:
         invalid = [f"{what} {name}" for what in INVALID for name in getattr(answer, f"invalid_{what}")]
         owner, slug = _named(answer.url) or (owner, intent.slug)
         if answer.error or invalid:
-            if answer.version_number and not answer.error:
-                self.service.delete_kernel(owner, slug)  # it runs, without what it was meant to have
-            raise answers.refused_push(answer.error, invalid)
+            runs = answer.version_number and not answer.error  # without what it was meant to have
+            raise answers.refused_push(answer.error, invalid, self._take_back(owner, slug) if runs else "")
         if not answer.version_number:
             raise InfrastructureError(
                 "Kaggle answered the push and named no version", "`ferry pull` finds out whether it runs"
             )
         return Reference(owner, slug, answer.version_number).submission(intent.slug, answer.url)
+
+    def _take_back(self, owner: str, slug: str) -> str:
+        """Delete a kernel that must not run; return why it could not be."""
+        try:
+            return self.service.delete_kernel(owner, slug)
+        except FerryError as problem:
+            return problem.message
 
     def find(self, intent: Intent) -> Submission | None:
         """Look for a kernel of that name, itself and in the list: a young one may be known to only one."""

@@ -128,17 +128,25 @@ def seconds(retry_after: str, date: str) -> float:
         return 0.0
 
 
-def refused_push(error: str, invalid: Iterable[str]) -> FerryError:
-    """Return what a refusal in a successful answer means: an `error`, or sources and tags in `invalid`."""
+def refused_push(error: str, invalid: Iterable[str], undeleted: str = "") -> FerryError:
+    """Return what a refusal in a successful answer means: an `error`, or sources and tags in `invalid`.
+
+    `undeleted` says why a kernel that lacks what is invalid could not be taken back.
+    """
     text = one_line(error)[:_TEXT_CHARS]
     for pattern, kind, hint in _FULL:
         if re.search(pattern, text, re.IGNORECASE):
             return kind(f"Kaggle refused the push: {text}", hint)
     if text:
         return RefusedThereError(f"Kaggle refused the push: {text}", _advice(text))
+    lacking = f"Kaggle could not add {', '.join(map(one_line, invalid))}"
+    if undeleted:
+        return RefusedThereError(
+            f"{lacking}, and the kernel may run, for it could not be deleted: {one_line(undeleted)}",
+            "delete it on Kaggle's site, lest it uses up quota",
+        )
     return RefusedThereError(
-        f"Kaggle could not add {', '.join(map(one_line, invalid))}, and the kernel was taken back",
-        "the kernel needs none of it: please report this",
+        f"{lacking}, and the kernel was taken back", "the kernel needs none of it: please report this"
     )
 
 

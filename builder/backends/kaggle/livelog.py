@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from email.message import Message
 
-from builder.errors import FerryError, InfrastructureError
+from builder.errors import InfrastructureError
 
 END = "END_OF_LOG"
 TICK_S = 3.0  # how often silence is told
@@ -87,7 +87,7 @@ def with_silence(blocks: Iterator[bytes], tick_s: float) -> Iterator[bytes]:
 
     Raises what the blocks raise.
     """
-    arrived: queue.SimpleQueue[bytes | FerryError | None] = queue.SimpleQueue()
+    arrived: queue.SimpleQueue[bytes | Exception | None] = queue.SimpleQueue()
     left = threading.Event()
 
     def pump() -> None:
@@ -97,7 +97,7 @@ def with_silence(blocks: Iterator[bytes], tick_s: float) -> Iterator[bytes]:
                     return
                 arrived.put(block)
             arrived.put(None)
-        except FerryError as problem:
+        except Exception as problem:  # noqa: BLE001 - it is raised where the blocks are read
             arrived.put(problem)
 
     threading.Thread(target=pump, name="live log", daemon=True).start()
@@ -109,7 +109,7 @@ def with_silence(blocks: Iterator[bytes], tick_s: float) -> Iterator[bytes]:
                 item = b""
             if item is None:
                 return
-            if isinstance(item, FerryError):
+            if isinstance(item, Exception):
                 raise item
             yield item
     finally:

@@ -29,6 +29,7 @@ ANSWER_S = 300.0  # for the whole of an answer
 SILENCE_S = 150.0  # of a live log: what lies between cuts an idle one after two minutes
 BLOCK = 65_536
 _AGENT = "gpuferry"
+_UNTRANSLATED = (TypeError, ValueError, AttributeError, OSError)  # what odd addresses have been seen to raise
 _PASSWORD = re.compile(r"//[^/@\s]+@")
 
 
@@ -161,15 +162,20 @@ def _translated(what: str, url: str) -> Iterator[None]:
 
     try:
         yield
-    except (exceptions.RequestException, HTTPError) as problem:
+    except (exceptions.RequestException, HTTPError, *_UNTRANSLATED) as problem:
         raise _unanswered(problem, what, urlsplit(url).hostname or url) from None
 
 
 def _unanswered(problem: Exception, what: str, host: str) -> InfrastructureError:
     from requests import exceptions
-    from urllib3.exceptions import ProtocolError
+    from urllib3.exceptions import HTTPError, ProtocolError
     from urllib3.exceptions import TimeoutError as SilenceError
 
+    if not isinstance(problem, OSError | HTTPError) or isinstance(problem, exceptions.InvalidHeader):
+        return InfrastructureError(
+            f"{host} could not be asked for {what}: an address or a header cannot be used",
+            "see HTTP_PROXY, HTTPS_PROXY and NO_PROXY; `ferry doctor` checks them",
+        )
     cause = _PASSWORD.sub("//", str(_first_cause(problem)))
     match problem:
         case exceptions.SSLError():
