@@ -127,7 +127,8 @@ def _submit_or_find(
     if not interrupted:
         run.record(State.INTENT, intended.part, backend.account())
     refuse_another_account(run, intended.part, backend)
-    if interrupted and (found := _look_for(run, intended, backend, clock)):
+    age_s = _age_s(run, intended.part, State.INTENT, clock)
+    if interrupted and (found := _look_for(intended, backend, clock, age_s)):
         return found
     for pushes in range(1, PUSHES + 1):
         try:
@@ -139,7 +140,7 @@ def _submit_or_find(
             raise
         except InfrastructureError as lost:  # it may have been accepted: the intent stands, and is looked for
             tell(f"the push had no answer ({lost.message}); looking whether it was accepted")
-            if found := _look_for(run, intended, backend, clock):
+            if found := _look_for(intended, backend, clock):
                 return found
             if pushes == PUSHES:
                 raise
@@ -157,10 +158,12 @@ def refuse_another_account(run: Run, part: int, backend: Backend) -> None:
         )
 
 
-def _look_for(run: Run, intended: Intent, backend: Backend, clock: Clock) -> Submission | None:
-    """Look whether a push was accepted, until its place must know of it: never two sessions for one push."""
-    age = _age_s(run, intended.part, State.INTENT, clock)
-    end = clock.monotonic() + backend.limits().grace_s - age
+def _look_for(intended: Intent, backend: Backend, clock: Clock, age_s: float = 0.0) -> Submission | None:
+    """Look whether a push was accepted, until its place must know of it: never two sessions for one push.
+
+    `age_s` is how old it is by the wall clock, which may jump: what was pushed just now has none.
+    """
+    end = clock.monotonic() + backend.limits().grace_s - age_s
     while True:
         found = retry.read(lambda: backend.find(intended), clock)
         left = end - clock.monotonic()

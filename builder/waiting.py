@@ -46,6 +46,7 @@ class Watch:
         self._own_s = run.part_spec(part).timeout_s or self._limits.session_s
         self._began = self._since = self._asked = clock.monotonic()
         self._failing: tuple[int, float] | None = None  # how often in a row, since when
+        self._trouble = ""  # what the last question came to instead of an answer
         self._position = 0  # of the log's bytes
         self._vain = 0
         self._gave_up = self._began
@@ -80,7 +81,7 @@ class Watch:
 
     def learn(self, now: Status) -> Status:
         """Take in an answer. Raises when the part has been in a state for longer than is sensible."""
-        self._failing, self._asked = None, self._clock.monotonic()
+        self._failing, self._trouble, self._asked = None, "", self._clock.monotonic()
         submission.note(self.run, self.part, now)
         if now.state is not self.now.state:
             self._since = self._asked
@@ -93,19 +94,27 @@ class Watch:
         if self._patience_s:
             left = self._began + self._patience_s - self._clock.monotonic()
             if left <= 0:
-                raise self._expired(f"is still {self.now.state} after {self._patience_s:g} s")
+                raise self._expired(self._last_heard())
             seconds = min(seconds, left)
         self._clock.sleep(seconds)
+
+    def _last_heard(self) -> str:
+        if self._trouble:
+            return f"was {self.now.state} when last heard of, and cannot be asked: {self._trouble}"
+        return f"is still {self.now.state} after {self._patience_s:g} s"
 
     def _bear(self, error: InfrastructureError) -> None:
         """Wait before asking again. Raises the error when there was no answer for too long."""
         times, since = self._failing or (0, self._clock.monotonic())
-        self._failing = (times + 1, since)
+        self._failing, self._trouble = (times + 1, since), error.message
+        failing_s = self._clock.monotonic() - since
         limit_s = SILENCE_LIMIT_S
         if isinstance(error, DeniedError):  # which is how a place may speak of what it has only just accepted
-            age_s = submission.age_s(self.run, self.part, self._clock)
+            age_s = (
+                submission.age_s(self.run, self.part, self._clock) - failing_s
+            )  # as it was at the first no
             limit_s = max(DENIED_LIMIT_S, self._limits.grace_s - age_s)
-        if self._clock.monotonic() - since >= limit_s:
+        if failing_s >= limit_s:
             raise error
         self.nap(retry.pause_s(error, times + 1))
 

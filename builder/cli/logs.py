@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import tempfile
 from collections.abc import Iterator
 from itertools import islice
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from builder import crossing, retry, runs, stopping
+from builder import crossing, retry, runs, stopping, submission
 from builder.backends import State
 from builder.clock import SystemClock
 from builder.errors import Exit, IncompleteError, InfrastructureError, InterruptError, about
@@ -77,8 +78,15 @@ def _live(watch: Watch, follow: bool, events: bool) -> None:
     except KeyboardInterrupt:
         said = f"run {watch.run.id} goes on; only its log is no longer followed"
         raise InterruptError(said, f"ferry logs -f {watch.run.id}") from None
-    if not watch.has_whole_log and watch.ask().state.is_over:
+    if not watch.has_whole_log and _state(watch, follow).is_over:
         _print_stored(watch, events, reader.line_count)
+
+
+def _state(watch: Watch, patient: bool) -> State:
+    if patient:
+        return watch.ask().state
+    asked = functools.partial(submission.status, watch.run, watch.part, watch.submission, watch.backend)
+    return retry.read(asked, SystemClock()).state
 
 
 def _print_stored(watch: Watch, events: bool, skipped: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from builder import runs
+from builder.backends.kaggle import Kaggle
 from builder.runs import Run
 from tests.service.ferrying import (
     ONE_CASE,
@@ -83,6 +84,21 @@ def test_a_clock_that_was_put_back_makes_no_long_wait(hurried: KaggleServer) -> 
     assert len(hurried.sessions) == 1
 
 
+def test_a_clock_that_jumps_makes_no_second_session(
+    hurried: KaggleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A push that is not seen at once is looked for as long as ever, whatever the wall clock says."""
+    monkeypatch.setattr("builder.clock.SystemClock.now", lambda _: time.time() + 86_400)
+    hurried.knobs.hold = True
+    hurried.knobs.faults = [Fault("SaveKernel", "reset", accepted=True)]
+    find, unseen = Kaggle.find, iter(range(5))
+    monkeypatch.setattr(
+        Kaggle, "find", lambda *given: None if next(unseen, None) is not None else find(*given)
+    )
+    assert ferry("push", *ONE_CASE).code == 0
+    assert len(hurried.sessions) == 1
+
+
 def test_a_talkative_run_is_stopped_with_its_log(
     hurried: KaggleServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +138,18 @@ def test_a_log_that_never_begins_stops_nothing(
     assert done.code == 5
     assert "nothing was stopped" in done.err and "--lose-log" in done.err
     assert not hurried.sessions[0].kernel.deleted
+
+
+def test_a_service_that_is_away_is_told_soon(hurried: KaggleServer) -> None:
+    """Who does not wait is told soon that nobody answers; who waits, that the state is an old one."""
+    run = held(hurried)
+    hurried.knobs.faults = [Fault("*", times=None)]
+    began = Hurried.skipped
+    assert ferry("logs").code == 5
+    assert Hurried.skipped - began < 60
+    done = ferry("pull", "--wait", "90s")
+    assert done.code == 124
+    assert f"run {run.id} was queued when last heard of" in done.err and "503" in done.err
 
 
 @pytest.mark.parametrize("pulled", [False, True])

@@ -204,6 +204,16 @@ def test_a_young_run_may_be_denied_for_a_while(run: Run) -> None:
     assert seen(run, place)[0] == [State.RUNNING, State.DONE]
 
 
+def test_a_young_run_has_the_whole_of_its_grace(run: Run) -> None:
+    """What the service knows nothing of for ever is asked about for five minutes after the push, not less."""
+    place = Service(Hourglass(), streams=False)
+    watched = watch(run, place)
+    place.errors = [DeniedError("404")] * 1000
+    with pytest.raises(DeniedError):
+        list(watched.events())
+    assert 298 <= place.clock.monotonic() <= 370
+
+
 def test_a_denial_of_an_old_run_ends_the_wait(run: Run) -> None:
     """401, 403 and 404 end it after a minute, with the service's reason."""
     place = Service(Hourglass(), streams=False)
