@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from builder.terminal import one_line
+
 FILE = "retractions.jsonl"
 WHOLE = ""  # stands for every case of a run
 
@@ -24,7 +26,7 @@ class Retracted(dict[str, str]):
     def describe(self) -> Iterator[str]:
         """Say for people what was taken back, a line each."""
         for case_id, because in self.items():
-            yield f"retracted: {case_id or 'the whole run'}: {because}"
+            yield one_line(f"retracted: {case_id or 'the whole run'}: {because}")
 
 
 def read(folder: Path) -> Retracted:

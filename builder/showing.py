@@ -15,6 +15,7 @@ from builder.reading import Reading
 from builder.results import Row
 from builder.runs import Run
 from builder.spec import RunSpec
+from builder.terminal import one_line
 
 _HASHES = ("bundle_sha256", "kernel_sha256", "harness_sha256", "model_sha256")
 _FLAGS = ("clocks", "throttle", "card_before", "card_after", "isolated", "unsealed")
@@ -35,10 +36,10 @@ class Shown:
             told = {name: value for name, value in facts.items() if value}
             if told:
                 yield heading
-                yield from (f"  {name:<12} {value}" for name, value in told.items())
+                yield from (f"  {name:<12} {one_line(value)}" for name, value in told.items())
         yield "files"
         yield from (f"  {size:>12,}  {path}" for path, size in self.files.items())
-        yield from self.notes
+        yield from map(one_line, self.notes)
         yield "repeat"
         yield from (f"  {command}" for command in self.commands)
 

@@ -77,6 +77,8 @@ def verify(folder: Path) -> Verdict:
     rows = results.rows(records)
     collect(verdict, "CSVs and events come from the raw log, byte for byte", _derived(run, records, rows))
     collect(verdict, "each kernel is the one that was built, of the sources named", _kernels(run, records))
+    if simulated := [row.case_id for row in rows if row.is_simulated]:
+        verdict.found.append(f"{len(simulated)} rows are of a simulated device, which measures nothing")
     verdict.caveats += _caveats(run, records, rows)
     return verdict
 
@@ -215,8 +217,6 @@ def _caveats(run: Run, records: Records, rows: Sequence[Row]) -> Iterator[str]:
         if not attempt.sealed:
             why = attempt.unsealed or "it is older than seals"
             yield f"part {attempt.part}, attempt {attempt.number} is unsealed ({why}): a log can be edited"
-    if any(row.is_simulated for row in rows):
-        yield "rows of a simulated device measure nothing"
     yield from _of_rows(rows)
     if run.spec.git_dirty:
         yield "the checkout had changes: the commit does not name these sources, the bundle's hash does"

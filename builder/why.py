@@ -15,6 +15,7 @@ from builder.records import CaseRecord
 from builder.results import Row
 from builder.runs import Run
 from builder.stats import CONFIDENCE, RESAMPLES, Comparison
+from builder.terminal import one_line
 from harness.events import DamagedEventError, Event, Samples, decode
 
 _CLOCKS = ("clocks", "throttle", "card_before", "card_after", "host_bound", "unsealed")
@@ -51,13 +52,15 @@ class Why:
     def lines(self) -> Iterator[str]:
         """Yield it for people."""
         yield f"{self.row.case_id} of run {self.row.run_id}: {self.row.status}"
-        yield from filter(None, [f"retracted: {self.retracted}" if self.retracted else ""])
+        if self.retracted:
+            yield f"retracted: {one_line(self.retracted)}"
         yield "raw samples"
         yield from (f"  {taken}" for taken in self.taken)
         yield "figures"
         yield from (f"  {step}" for step in self.steps)
         yield "circumstances"
-        yield from (f"  {name:<12} {value}" for name, value in self.circumstances.items() if value)
+        told = {name: one_line(value) for name, value in self.circumstances.items() if value}
+        yield from (f"  {name:<12} {value}" for name, value in told.items())
         yield f"repeat\n  {self.command}"
 
 

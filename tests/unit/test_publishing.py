@@ -172,6 +172,8 @@ def test_simulated_rows_are_refused(root: Path) -> None:
     with pytest.raises(UsageError, match="simulated device"):
         publishing.publish(Run(root / RUN))
     assert not (root / "published").exists()
+    manifest.write(root / RUN)
+    assert any("simulated device" in sentence for sentence in verify(root / RUN).found)
 
 
 def resealed(text: str) -> str:

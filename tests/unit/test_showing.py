@@ -87,6 +87,17 @@ def test_a_run_that_is_not_over_shows_what_there_is(root: Path) -> None:
     assert "ferry push --suite=smoke --backend=local" in shown
 
 
+def test_a_hostile_name_forges_no_line(root: Path) -> None:
+    """Line ends and terminal sequences in what people wrote become blanks, in all but the command."""
+    run_id = "20260101-000000-fedcba"
+    name = "x\n  state        passed\x1b[2J"
+    with runs.create(RunSpec("smoke", plan(Selection()), run_id=run_id, name=name)) as draft:
+        draft.part(1).mkdir(parents=True)
+    shown = list(showing.show(Run(root / run_id)).lines())
+    [told] = [line for line in shown if line.strip().startswith("name")]
+    assert told.endswith("x state passed")
+
+
 @pytest.mark.parametrize(
     ("word", "said"),
     [
