@@ -8,11 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from builder import stats, timings
 from builder.reading import Reading
 from builder.reports.charts import charts_of
 from builder.reports.lines import Group, Line, groups_of, lines_of
+from builder.reports.stages import stages_of
 from builder.results import cell
 from builder.roofline import card_of
+from builder.stats import Word
 from builder.templating import render
 from builder.terminal import one_line, printable
 
@@ -42,7 +45,7 @@ COLUMNS = (
     Column("max abs", True),
     Column("max rel", True, "no verdict: tiny references make it huge"),
     Column("× floor", True, "median over the hardware's floor"),
-    Column("bound by"),
+    Column("floor set by"),
     Column("tokens/s", True),
     Column("peak MiB", True),
     Column("checked by"),
@@ -124,10 +127,12 @@ def headline(groups: Sequence[Group]) -> str:
         return "a simulated device: these rows measure nothing"
     if mean is None:
         return f"no speed-up: {_counted(_statuses(groups))}"
-    return (
-        f"{mean.ratio:.3f}× as fast as the baseline, "
-        f"over {len(group.comparisons)} of {len(group.gradeable)} gradeable cases"
-    )
+    words = {
+        Word.SAME: f"no difference from the baseline ({mean.ratio:.3f}×)",
+        Word.UNTOLD: f"nobody can tell from the baseline ({mean.ratio:.3f}×, noise {mean.threshold:.0%})",
+    }
+    told = words.get(mean.word, f"{mean.ratio:.3f}× as fast as the baseline")
+    return f"{told}, over {len(group.comparisons)} of {len(group.gradeable)} gradeable cases"
 
 
 def under(groups: Sequence[Group]) -> str:
@@ -152,7 +157,7 @@ def _counted(numbers: dict[str, int]) -> str:
     return ", ".join(f"{count} {word}" for word, count in numbers.items())
 
 
-_TOTALS = ("geomean", "median", "range", "verdicts", "gradeable", "cases")
+_TOTALS = ("geomean", "median", "range", "verdicts", "against", "itself", "gradeable", "cases")
 
 
 def totals(group: Group) -> dict[str, str]:
@@ -166,9 +171,30 @@ def totals(group: Group) -> dict[str, str]:
             "range": f"{low:.3f}–{high:.3f}×",
             "verdicts": _counted({word.value: count for word, count in group.verdicts.items()}),
         }
+    told |= {name: text for name, text in (("against", _against(group)), ("itself", _itself(group))) if text}
+    told.setdefault("geomean", "no speed-up")
     have = f"{len(group.comparisons)} of {len(group.gradeable)} have a speed-up"
     told["gradeable"] = have if group.gradeable else "none: no baseline at these sizes"
     return {**told, "cases": _counted(group.statuses)}
+
+
+def _against(group: Group) -> str:
+    """What the two versions of a model come to that were timed in one sitting."""
+    rows = [line.row for line in group.lines if line.counts]
+    found = [figures for row in rows if (figures := timings.against(row.flags))]
+    if not found:
+        return ""
+    both = stats.together(found)
+    name = one_line(
+        next((row.flags["against"] for row in rows if "against" in row.flags), "the other version")
+    )
+    return f"{name}: {both.ratio:.3f}× ({both.low:.3f}–{both.high:.3f}), {both.word}"
+
+
+def _itself(group: Group) -> str:
+    """What the baseline comes to when it is timed as if it were a candidate."""
+    ratios = [float(line.row.flags["aa"]) for line in group.lines if line.counts and "aa" in line.row.flags]
+    return f"the baseline as a candidate: {min(ratios):.3f}–{max(ratios):.3f}×" if ratios else ""
 
 
 def alone(line: Line) -> str:
@@ -251,6 +277,10 @@ def report(readings: Sequence[Reading], problems: Iterable[str] = (), library: s
         charts=charts,
         specs={chart.name: chart.spec for chart in charts},
         without_floor=unknown,
+        impossible=[line for line in lines if line.is_impossible],
+        stages=[
+            (line, profile.side, stages_of(profile)) for line in lines for profile in line.record.profiles
+        ],
         samples=samples(lines),
         columns=COLUMNS,
         rows=[(line, cells(line)) for line in lines],

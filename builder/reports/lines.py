@@ -66,6 +66,12 @@ class Line:
         return self.floors.get(class_of(self.row.dtype, self.row.max_abs))
 
     @property
+    def is_impossible(self) -> bool:
+        """Whether it takes less than the least that any arithmetic needs: then its time is wrong."""
+        least = self.floors["half"].ms if self.floors else 0.0
+        return bool(self.row.median_ms and self.row.median_ms < least)
+
+    @property
     def times_floor(self) -> float | None:
         """How many times its floor it takes."""
         return self.row.median_ms / self.floor.ms if self.floor and self.row.median_ms else None
@@ -73,13 +79,13 @@ class Line:
 
 # What lines may differ in: only what does differ in a report is part of its labels.
 _PARTS: dict[str, Callable[[Line], str]] = {
+    "run": lambda line: line.run[-_RUN_CHARACTERS:],
     "route": lambda line: line.row.route,
     "levers": lambda line: cell(line.row.levers).replace("LEVER_", ""),
     "settings": lambda line: line.settings,
     "dtype": lambda line: line.row.dtype,
     "protocol": lambda line: line.row.protocol,
     "device": lambda line: line.row.device,
-    "run": lambda line: line.run[-_RUN_CHARACTERS:],
 }
 
 

@@ -107,9 +107,9 @@ const ink = "var(--ink)", muted = "var(--muted)", font = 'system-ui, "DejaVu San
 const THEME = {
   background: null, font, view: { stroke: null },
   axis: { labelColor: ink, titleColor: muted, gridColor: "var(--line)", domainColor: "var(--line)", tickColor: "var(--line)",
-    labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
+    labelLimit: Math.min(340, innerWidth * 0.35), labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
   legend: { labelColor: ink, titleColor: muted, orient: "top", direction: "horizontal", columns: innerWidth < 640 ? 2 : 5,
-    labelFontSize: 12, labelLimit: 240 },
+    labelFontSize: 12, labelLimit: Math.min(240, innerWidth * 0.36) },
 };
 const OPTIONS = { actions: false, renderer: "svg", config: THEME, tooltip: { disableDefaultStyle: true } };
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
-from builder.reading import Reading, read
+from builder.reading import Reading, read, read_all
 from harness.shapes import OFFICIAL, SHAPES, Case
-from tests.browser.conftest import Open
+from tests.browser.conftest import Open, Opened
+from tests.command import run_ferry
 from tests.unit.measured_logs import S01, S02, Measured, reading_of
 from tests.unit.written_logs import BROKEN, CARD
 
@@ -57,7 +60,7 @@ def zero(folder: Path) -> Reading:
 
 
 @pytest.mark.parametrize("settings", [{}, {"color_scheme": "dark"}, PHONE], ids=["light", "dark", "phone"])
-@pytest.mark.parametrize("kind", ["official", "hostile", "zero", "one", "several"])
+@pytest.mark.parametrize("kind", ["official", "hostile", "zero", "one", "several", "published"])
 def test_a_page_is_quiet_offline_and_fits(
     kind: str, settings: dict[str, Any], open_report: Open, tmp_path: Path
 ) -> None:
@@ -68,6 +71,7 @@ def test_a_page_is_quiet_offline_and_fits(
         "hostile": [hostile(tmp_path)],
         "zero": [zero(tmp_path)],
         "one": [one],
+        "published": read_all([str(PUBLISHED)])[0],
         "several": [official(), hostile(tmp_path), zero(tmp_path), one],
     }[kind]
     opened = open_report(*runs, problems=("a corrupt run: <b>not read</b>",), **settings)
@@ -227,3 +231,17 @@ def test_paper_is_light_and_whole(open_report: Open, tmp_path: Path) -> None:
     assert not page.locator("nav").is_visible() and not page.locator("#theme").is_visible()
     assert page.evaluate(CUT) == 0
     assert page.pdf().startswith(b"%PDF")
+
+
+def test_the_command_writes_a_page_that_opens(browser: Browser, tmp_path: Path) -> None:
+    """`ferry report RUN` bundles the installed library into a page of at most 6 MB that draws itself."""
+    target = tmp_path / "report of a run.html"
+    done = run_ferry("report", str(PUBLISHED / "20261130-134228-5a8555"), "-o", str(target), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["files"] == [str(target)]
+    assert target.stat().st_size <= 6_000_000
+    page = browser.new_page()
+    page.goto(target.as_uri())
+    Opened(page).wait_until_drawn()
+    assert page.locator("#speed svg.marks").count() == 1
+    page.close()

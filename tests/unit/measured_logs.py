@@ -16,9 +16,11 @@ from harness.events import (
     Gate,
     Plan,
     Planned,
+    Profile,
     RunRef,
     Samples,
     Started,
+    Work,
     pack_ns,
 )
 from harness.shapes import SHAPES, Case
@@ -40,6 +42,7 @@ class Measured:
     gate: Gate | None = GATE
     flags: dict[str, str] = field(default_factory=dict)
     error: str = ""
+    work: tuple[Work, ...] = ()
     route_ran: str = ""
 
 
@@ -61,6 +64,8 @@ def _bodies(measured: Measured) -> list[Body]:
         for number, values in enumerate(drawn):
             found.append(Samples(case.id, side, number, 0, pack_ns(values)))
             count += len(values)
+    if measured.work:
+        found.append(Profile(case.id, "candidate", 1, sum(work.ns for work in measured.work), measured.work))
     done = CaseDone(case.id, 0, measured.status, error=measured.error, gate=measured.gate, samples=count)
     return [*found, replace(done, flags=measured.flags, route_ran=measured.route_ran, peak_mem_mib=64.0)]
 

@@ -5,66 +5,21 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from builder import reading
-from builder.reading import Reading
-from builder.reports.charts import charts_of
 from builder.reports.html import alone, headline, report, totals
 from builder.reports.lines import groups_of, lines_of
-from builder.reports.stages import REST, stages_of
-from harness.events import STATUSES, Profile, Work
+from harness.events import STATUSES
 from harness.shapes import SHAPES, Case
 from tests.unit.measured_logs import S01, S02, Measured, reading_of, write_log
+from tests.unit.report_pages import ODD, Page, charts, page_of
 from tests.unit.written_logs import BROKEN, CARD, GATE, RUN
 
 H200 = replace(CARD, name="NVIDIA H200")
-ODD = replace(CARD, name="Radeon Pro")
 HOSTILE = ("<script>alert(1)</script>", "../../etc/passwd", "\x1b[31mred\x1b[0m", "名前\"'&", "{{ 7 * 7 }}")
-
-
-class Page(HTMLParser):
-    """What a browser would see: the tags, the rows of the table of rows, and the JSON in the scripts."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.rows: list[str] = []
-        self.feed(text)
-        self.specs: dict[str, Any] = json.loads(_script(text, "SPECS"), parse_constant=_no_constant)
-        self.samples: dict[str, Any] = json.loads(_script(text, "SAMPLES"), parse_constant=_no_constant)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note a tag."""
-        self.tags.append(tag)
-        found = dict(attrs)
-        if tag == "tr" and (found.get("id") or "").startswith("row-"):
-            self.rows.append(str(found["id"]))
-
-
-def _script(text: str, name: str) -> str:
-    found = re.search(rf"^const {name} = (.*);$", text, re.MULTILINE)
-    assert found
-    return found[1]
-
-
-def _no_constant(text: str) -> None:
-    raise AssertionError(f"{text} is no JSON")
-
-
-def page_of(*readings: Reading) -> tuple[str, Page]:
-    """The page's text, and what is in it."""
-    text = report(readings)
-    return text, Page(text)
-
-
-def charts(*readings: Reading) -> dict[str, Any]:
-    """The pictures of these runs by name."""
-    return {chart.name: chart for chart in charts_of(lines_of(readings))}
 
 
 def test_totals_are_median_geomean_range_and_how_many(tmp_path: Path) -> None:
@@ -173,58 +128,31 @@ def test_retracted_rows_are_shown_and_count_nowhere(tmp_path: Path) -> None:
     assert "retracted: a &lt;cached&gt; output" in text and len(page.rows) == 2
 
 
-def test_a_device_of_unknown_peaks_has_no_floor(tmp_path: Path) -> None:
-    """The page says so, and draws none; a known one has all three classes and what was measured."""
-    odd = reading_of(tmp_path / "odd", Measured(S01), device=ODD)
-    known = charts(reading_of(tmp_path / "known", Measured(S01)))
-    assert "floor" not in charts(odd)
-    assert "No floor is known for Radeon Pro." in page_of(odd)[0]
-    assert len(known["floor"].spec["data"]["values"]) == 5
+@pytest.mark.parametrize(
+    ("candidate_us", "noise", "words"),
+    [
+        (2000.0, 0.002, "no difference from the baseline"),
+        (1900.0, 0.5, "nobody can tell from the baseline"),
+        (3000.0, 0.002, "0.66"),
+    ],
+)
+def test_the_headline_claims_no_more_than_the_noise_allows(
+    tmp_path: Path, candidate_us: float, noise: float, words: str
+) -> None:
+    """Equals are equal, noise is noise, and a slower one is told as it is."""
+    run = reading_of(tmp_path / "log", Measured(S01, 2000.0, candidate_us, noise))
+    assert headline(groups_of(lines_of([run]))).startswith(words)
 
 
-def test_both_branches_of_the_rule_are_drawn(tmp_path: Path) -> None:
-    """The absolute tolerance is level, the relative one rises, and they meet where they are equal."""
-    flags = {"worst_reference": "0.5", "worst_output": "0.504"}
-    spec = charts(reading_of(tmp_path / "log", Measured(S01, flags=flags)))["worst"].spec
-    lines = spec["layer"][0]["data"]["values"]
-    assert {point["absolute"] for point in lines} == {GATE.atol}
-    assert any(point["relative"] == pytest.approx(GATE.atol) for point in lines)
-    assert spec["data"]["values"][0]["e"] == pytest.approx(0.004)
-
-
-def test_ablation_needs_two_ways_of_one_size(tmp_path: Path) -> None:
-    """Two routes on one shape are an ablation; two shapes on one route are none."""
-    routes = [Measured(S01), Measured(replace(S01, route="eager"))]
-    assert "ablation" in charts(reading_of(tmp_path / "a", *routes))
-    assert "ablation" not in charts(reading_of(tmp_path / "b", Measured(S01), Measured(S02)))
-
-
-def test_stages_add_up_and_say_what_they_could_buy() -> None:
-    """Half of the work in products could buy 2 times at most; what no kernel accounts for is the rest."""
-    works = (Work("sm90_gemm_f16", 4, 500), Work("flash_fwd", 2, 300), Work("odd name", 1, 100))
-    found = {stage.name: stage for stage in stages_of(Profile("case", "candidate", 1, 1000, works))}
-    assert sum(stage.share for stage in found.values()) == pytest.approx(1)
-    assert (found["products"].most, found["attention"].share) == (2.0, 0.3)
-    assert found[REST].share == pytest.approx(0.2)
-
-
-def test_clocks_are_drawn_where_the_card_was_seen(tmp_path: Path) -> None:
-    """A reading of the clocks is a mark; one that was not seen is none."""
-    seen = {"clocks": "moved 1980>1755 MHz, 1700 to 1980", "throttle": "sw_power_cap 3/4"}
-    run = reading_of(tmp_path / "a", Measured(S01, flags=seen), Measured(S02, flags={"clocks": "unseen"}))
-    [datum] = charts(run)["clocks"].spec["data"]["values"]
-    assert (datum["low"], datum["last"], datum["clock"]) == (1700, 1755, "moved")
-    assert "sw_power_cap 3/4" in page_of(run)[0]
-
-
-def test_a_long_picture_is_cut_and_says_so(tmp_path: Path) -> None:
-    """Of 400 cases 300 are drawn, all are in the table, and samples that have no room are left out."""
-    cases = [Measured(replace(S01, route=f"r{number}"), None, 1000.0) for number in range(400)]
-    run = reading_of(tmp_path / "log", *cases)
-    text, page = page_of(run)
-    assert len(page.rows) == 400
-    assert len(page.specs["memory"]["data"]["values"]) == 300
-    assert "The first 300 of 400; the table has all." in text
+def test_two_versions_of_one_sitting_have_a_verdict(tmp_path: Path) -> None:
+    """What was timed against another version says which, by how much, and whether that is told."""
+    flags = {"against": "v1", "vs_against": "1.2", "vs_against_low": "1.19", "vs_against_high": "1.21"}
+    run = reading_of(
+        tmp_path / "log", Measured(S01, flags={**flags, "vs_against_floor": "0.01", "aa": "1.001"})
+    )
+    told = totals(groups_of(lines_of([run]))[0])
+    assert told["against"] == "v1: 1.200× (1.190–1.210), faster"
+    assert told["itself"] == "the baseline as a candidate: 1.001–1.001×"
 
 
 def test_a_mixed_folder_is_read_as_far_as_it_goes(tmp_path: Path) -> None:

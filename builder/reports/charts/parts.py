@@ -49,7 +49,7 @@ def base(line: Line) -> Datum:
 
 def y_axis(**more: Any) -> Spec:
     """Return the axis of cases, in their order."""
-    axis = {"title": None, "labelLimit": 190, "ticks": False, "domain": False, "grid": True}
+    axis = {"title": None, "ticks": False, "domain": False, "grid": True}
     return {"field": "case", "type": "nominal", "sort": None, "axis": axis, **more}
 
 
