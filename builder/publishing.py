@@ -16,6 +16,7 @@ from builder.runs import Run
 from harness.events import is_simulated
 
 INDEX = "INDEX"
+REPORT = "report.html"
 # What figures rest on, and what is made from it; other outputs of the program are its own affair.
 _KEPT = (
     "spec.json",
@@ -46,12 +47,12 @@ class Published:
     notes: tuple[str, ...]
 
 
-def publish(run: Run, target: Path | None = None) -> Published:
+def publish(run: Run, target: Path | None = None, page: str = "") -> Published:
     """Write a run's evidence to a folder or, for a name that ends in .zip, to an archive.
 
-    Without a target it goes to the published runs, and into their index. The run is parsed anew first. Raises
-    UsageError when there is nothing to show, when a device was simulated, or when something is in the way;
-    RefusedHereError when a file holds a credential.
+    Without a target it goes to the published runs, and into their index. The run is parsed anew first; `page`
+    is a report of it, to lie beside the rest. Raises UsageError when there is nothing to show, when a device
+    was simulated, or when something is in the way; RefusedHereError when a file holds a credential.
     """
     if not run.logs():
         raise UsageError(f"run {run.id} has no log yet", f"next: ferry pull {run.id}")
@@ -63,7 +64,7 @@ def publish(run: Run, target: Path | None = None) -> Published:
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=".new-", dir=place.parent))
     try:
-        count = _copy(run, draft / run.id)
+        count = _copy(run, draft / run.id, page)
         if place.suffix == ".zip":
             archive.pack(draft / run.id, draft / "archive", run.id)
             (draft / "archive").rename(place)
@@ -92,7 +93,7 @@ def _notes(run: Run, found: Reading | crossing.Outcome) -> Iterator[str]:
             yield f"spec.json names the {name}'s path on this machine: {path}"
 
 
-def _copy(run: Run, target: Path) -> int:
+def _copy(run: Run, target: Path, page: str) -> int:
     """Copy what is kept, checked for credentials, and write its manifest; return how many files there are."""
     paths = [path for pattern in _KEPT for path in sorted(run.folder.glob(pattern))]
     for path in paths:
@@ -102,8 +103,10 @@ def _copy(run: Run, target: Path) -> int:
         secrets.refuse_keys(path.read_text(encoding="utf-8", errors="replace"), name)
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / name)
+    if page:
+        atomic_write(target / REPORT, page)
     manifest.write(target)
-    return len(paths) + 1
+    return len(paths) + 1 + bool(page)
 
 
 def _list(run_id: str) -> None:

@@ -17,6 +17,7 @@ from builder import manifest, results, retractions, runs, stored
 from builder.bundle import digest
 from builder.disk import RUN_ID
 from builder.errors import Exit, FerryError
+from builder.publishing import REPORT
 from builder.records import Records, read_records
 from builder.results import Row
 from builder.runs import Run
@@ -213,6 +214,8 @@ def _kernel(
 
 def _caveats(run: Run, records: Records, rows: Sequence[Row]) -> Iterator[str]:
     yield from retractions.read(run.folder).describe()
+    if (run.folder / REPORT).exists():
+        yield f"{REPORT} is as it was published, and was not drawn again"
     for attempt in records.attempts:
         if not attempt.sealed:
             why = attempt.unsealed or "it is older than seals"

@@ -71,6 +71,18 @@ def test_an_archive_is_the_same_bytes_each_time_and_needs_nothing_else(root: Pat
         assert word in done.stderr
 
 
+def test_a_report_may_lie_beside_the_evidence(root: Path, tmp_path: Path) -> None:
+    """It is in the manifest, and verifying says that it was not drawn again."""
+    pytest.importorskip("vl_convert")
+    done = run_ferry("publish", RUN, "-o", str(tmp_path / "with.zip"), "--report")
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / "with.zip") as packed:
+        assert packed.read(f"{RUN}/report.html").startswith(b"<!doctype html>")
+    verified = run_ferry("verify", str(tmp_path / "with.zip"))
+    assert verified.returncode == 0
+    assert "report.html is as it was published" in verified.stderr
+
+
 def replace_once(name: str, old: str, new: str) -> Callable[[Path], None]:
     """A change of a few characters in a file."""
 
