@@ -112,16 +112,22 @@ def watch(
 ) -> Iterator[tuple[Watch, Status | bytes]]:
     """Wait until every part is over; yield what is new of each. See `Watch.events` for what it raises."""
     watches = []
-    for part in (part for part in run.coming() if not run.told(part).is_over):
+    for part in (part for part in _sent(run) if not (run.has_come(part) or run.told(part).is_over)):
         accepted = submission.accepted(run, part, backend, clock)
         watches.append(Watch(run, part, accepted, backend, clock, patience_s))
     return until_over(watches)
 
 
+def _sent(run: Run) -> list[int]:
+    """Return the parts without those that no place took, unless there is no other: then it is to be told."""
+    sent = [part for part in run.parts() if run.state(part) not in (State.REFUSED, State.HELD)]
+    return sent or run.parts()
+
+
 def fetch(run: Run, backend: Backend, clock: Clock, wanted: Wanted = EVERYTHING) -> Status:
     """Bring what is over and not here yet; return where the last part that was asked for stands."""
     now = Status(State.DONE)
-    for part in run.parts():
+    for part in _sent(run):
         left_out = outputs.report(run.part(part)).left_out
         if run.has_come(part) and not (left_out and wanted.asks_for(left_out)):
             continue

@@ -13,6 +13,7 @@ from builder.backends.kaggle import Kaggle
 from builder.runs import Run
 from harness.events import CaseDone, End
 from tests.service.ferrying import ONE_CASE, ferry, held, passing, program, released, states
+from tests.service.kaggle.knobs import SLOTS
 from tests.service.kaggle.server import KaggleServer
 from tests.unit.written_logs import lines_of
 
@@ -88,6 +89,16 @@ def test_a_second_part_that_fails_costs_nothing(hurried: KaggleServer) -> None:
     hurried.knobs.hold = True
     assert ferry("resume", run.id).code == 0
     assert run.parts() == [1, 2, 3]
+
+
+def test_a_second_part_that_is_refused_hides_nothing(hurried: KaggleServer) -> None:
+    """What the first part has measured is still shown when the service would not take the second."""
+    run = half_done(hurried)
+    hurried.knobs.refusal = SLOTS
+    assert ferry("resume", run.id).code == 7
+    done = ferry("pull", run.id, "--json")
+    assert (done.code, done.document["counts"]) == (4, {"passed": 1, "unknown": 1})
+    assert not run.is_finished
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
