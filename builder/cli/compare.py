@@ -10,10 +10,9 @@ from builder import reading, results
 from builder.cli._listing import grid
 from builder.cli._options import SHARE
 from builder.cli._output import envelope, say
-from builder.compare import KINDS, Compared, Pair, compare
+from builder.compare import KINDS, Across, Compared, Pair, compare
 from builder.errors import Exit
 from builder.reports import comparison
-from builder.stats import Comparison
 
 
 @click.command("compare")
@@ -31,9 +30,10 @@ def command(
     """Compare run B with run A, case by case: faster, slower, the same, or nobody can tell.
 
     A and B are runs (ids, beginnings of ids, folders) or logs. The verdict is on the candidate's
-    milliseconds: a difference counts when it is beyond twice its 95 % interval, beyond both runs' noise, and
-    beyond what the unchanged baseline moved in the same direction. Exit 3: a case is slower by more than the
-    threshold or no longer passes; 8: for some case nobody can tell.
+    milliseconds: a difference counts when it is beyond twice its 95 % interval, beyond both runs' noise,
+    beyond twice what the unchanged baseline moved in the same direction, and beyond 5 %, which two processes
+    alone may make. Exit 3: a case is slower by more than the threshold or no longer passes; 8: for some case
+    nobody can tell.
 
     \b
     Example:  ferry compare 20261129 20261130 --threshold 5% --markdown
@@ -86,13 +86,13 @@ def _pair(pair: Pair) -> dict[str, Any]:
     }
 
 
-def _figures(found: Comparison | None) -> dict[str, Any] | None:
+def _figures(found: Across | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
         "ratio": found.ratio,
         "low": found.low,
         "high": found.high,
-        "threshold": found.threshold,
+        "threshold": found.beyond,
         "word": found.word,
     }

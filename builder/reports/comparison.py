@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from builder.compare import Compared, Pair
+from builder.compare import Across, Compared, Pair
 from builder.results import Row
-from builder.stats import Comparison, Word
+from builder.stats import Word
 from builder.terminal import one_line
 
 HEAD = (
@@ -45,7 +45,7 @@ def cells(pair: Pair) -> tuple[str, ...]:
         _number(b.median_ms, ".4g"),
         f"{found.ratio:.3f}×" if found else "",
         f"{found.low:.3f}–{found.high:.3f}" if found else "",
-        f"{found.threshold:.1%}" if found else "",
+        f"{found.beyond:.1%}" if found else "",
         verdict(pair),
         _both(_number(a.speedup, ".3g", "×"), _number(b.speedup, ".3g", "×")),
         ", ".join(f"{ms:+.3g} ms" for ms in pair.moved_ms) if pair.moved_ms else "",
@@ -69,8 +69,8 @@ def headline(compared: Compared) -> str:
     )
 
 
-def _figure(found: Comparison) -> str:
-    return f"{found.ratio:.3f}× ({found.low:.3f}–{found.high:.3f}, noise {found.threshold:.1%})"
+def _figure(found: Across) -> str:
+    return f"{found.ratio:.3f}× ({found.low:.3f}–{found.high:.3f}, noise {found.beyond:.1%})"
 
 
 def _all(compared: Compared) -> str:

@@ -21,11 +21,15 @@ _RUN_CHARACTERS = 6  # a run id's own end tells it from others of the day
 
 @dataclass(frozen=True)
 class Line:
-    """One row. `anchor` names it on the page; `label` is short and no other line's; `retracted` says why."""
+    """One row. `anchor` names it on the page; `label` is short and no other line's; `retracted` says why.
+
+    `device` is the row's; one that met none, as it was not run, belongs to the run's only device.
+    """
 
     run: str
     record: CaseRecord
     row: Row
+    device: str
     anchor: str = ""
     label: str = ""
     retracted: str = ""
@@ -85,7 +89,7 @@ _PARTS: dict[str, Callable[[Line], str]] = {
     "settings": lambda line: line.settings,
     "dtype": lambda line: line.row.dtype,
     "protocol": lambda line: line.row.protocol,
-    "device": lambda line: line.row.device,
+    "device": lambda line: line.device,
 }
 
 
@@ -106,8 +110,11 @@ def lines_of(readings: Iterable[Reading]) -> list[Line]:
 
 def _bare(reading: Reading) -> Iterator[Line]:
     retracted = reading.retracted
+    devices = {row.device for row in reading.rows} - {""}
+    only = devices.pop() if len(devices) == 1 else ""
     for record, row in reading.cases:
-        yield Line(reading.name, record, row, retracted=one_line(retracted.why(row.case_id)))
+        why = one_line(retracted.why(row.case_id))
+        yield Line(reading.name, record, row, row.device or only, retracted=why)
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,7 @@ class Group:
         line = self.lines[0]
         row = line.row
         levers = cell(row.levers)
-        device = row.device or "no device"
+        device = line.device or "no device"
         told = [row.route, levers, line.settings, row.dtype, row.protocol, device, f"run {line.run}"]
         return [one_line(word) for word in told if word]
 

@@ -49,6 +49,15 @@ def test_unlike_rows_are_never_blended(tmp_path: Path) -> None:
     assert headline(groups) == "2 groups, none blended with another: geomeans 2.00–10.00×"
 
 
+def test_rows_that_met_no_device_belong_to_the_only_one(tmp_path: Path) -> None:
+    """What was not run is in the total of the run's card, and makes no label longer."""
+    row = Measured(S02, None, None, status="not_run", gate=None)
+    run = reading_of(tmp_path / "log", Measured(S01), row)
+    lost = replace(run, rows=(run.rows[0], replace(run.rows[1], device="")))
+    assert [line.label for line in lines_of([lost])] == ["s01", "s02"]
+    assert len(groups_of(lines_of([lost]))) == 1
+
+
 def test_a_shape_without_a_reference_shows_what_there_is(tmp_path: Path) -> None:
     """Time, tokens a second, peak memory and its check stand where a speed-up would."""
     gate = replace(GATE, reference="oracle", coverage=0.25)
