@@ -20,7 +20,8 @@ def test_a_published_run_verifies(run_id: str) -> None:
     """Manifest, log, kernel and every derived file agree, and what cannot be vouched for is said."""
     verdict = verify(PUBLISHED / run_id)
     assert verdict.found == []
-    assert verdict.exit_code == 0
+    unfinished = "the run is not whole: what is missing has no result" in verdict.caveats
+    assert verdict.exit_code == (4 if unfinished else 0)
     assert verdict.caveats
 
 
@@ -30,7 +31,7 @@ def test_the_derived_files_are_what_todays_parser_makes_of_the_raw_log(run_id: s
     run = Run(PUBLISHED / run_id)
     records = read_records(run.logs(), run_id, {1: run.spec.cases})
     rows = results.rows(records)
-    assert records.complete
+    assert records.complete or records.end_reason == "deadline"
     assert results.results_csv(rows) == (run.folder / "results.csv").read_text(encoding="utf-8")
     assert results.samples_csv(records) == (run.folder / "samples.csv").read_text(encoding="utf-8")
     assert records.events_jsonl(1) == (run.part(1) / "events.jsonl").read_text(encoding="utf-8")
