@@ -11,7 +11,7 @@ from harness.events import Profile
 # The first that fits. A name says what a kernel is, not what it is for: a product may be any linear layer's.
 _STAGES = {
     "attention": r"flash|fmha|attention|sdpa|efficient",
-    "products": r"gemm|gemv|nvjet|cublas|cutlass|addmm|matmul|\bmm\b|\bbmm\b|linear|dot",
+    "products": r"gemm|gemv|nvjet|cublas|cutlass|addmm|matmul|bmm|\bmm\b|linear|dot",
     "softmax": r"softmax",
     "layer norm": r"layer.?norm",
     "copies and fills": r"memcpy|memset|copy|fill|clone|cat\b",

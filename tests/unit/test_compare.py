@@ -215,11 +215,13 @@ def test_the_command_prints_one_document_for_programs(tmp_path: Path) -> None:
     assert document["geomean"]["word"] == "slower"
 
 
-@pytest.mark.parametrize("word", ["nothing", "empty", "text.log"])
+@pytest.mark.parametrize("word", ["nothing", "empty", "text.log", "mixed"])
 def test_what_is_no_run_is_refused_in_a_sentence(tmp_path: Path, word: str) -> None:
-    """An unknown id, an empty folder and a text without events are usage errors with a hint."""
+    """An unknown id, an empty folder, a text, and a folder of several runs are usage errors with a hint."""
     good = write_log(tmp_path / "a.log", [Measured(S01)])
     (tmp_path / "empty").mkdir()
+    write_log(tmp_path / "mixed" / "a.log", [Measured(S01)])
+    write_log(tmp_path / "mixed" / "b.log", [Measured(S01)], run="20260102-030405-fedcba")
     (tmp_path / "text.log").write_text("no events here\n")
     done = run_ferry("compare", str(good), word, cwd=tmp_path)
     assert done.returncode == Exit.USAGE

@@ -56,6 +56,27 @@ def test_stages_add_up_and_say_what_they_could_buy() -> None:
     assert found[REST].share == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [
+        ("nvjet_sm90_tss_128x64_NNT", "products"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64>", "products"),
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm80", "attention"),
+        ("aten::_scaled_dot_product_flash_attention_for_cpu", "attention"),
+        ("aten::baddbmm", "products"),
+        ("void softmax_warp_forward<float>", "softmax"),
+        ("vectorized_layer_norm_kernel<float>", "layer norm"),
+        ("Memcpy DtoD (Device -> Device)", "copies and fills"),
+        ("void at::native::vectorized_elementwise_kernel<4>", "elementwise"),
+        ("something new", REST),
+    ],
+)
+def test_a_kernel_s_name_tells_its_stage(name: str, stage: str) -> None:
+    """The names that torch's profiler gives on a GPU and on a CPU find their stages."""
+    [found] = stages_of(Profile("case", "candidate", 1, 100, (Work(name, 1, 100),)))
+    assert found.name == stage
+
+
 def test_stages_of_a_profile_are_drawn_and_written(tmp_path: Path) -> None:
     """A run with a profile has its stages as a picture and as figures; without one the page says so."""
     work = (Work("ampere_sgemm", 4, 750), Work("<b>softmax", 1, 250))
