@@ -56,14 +56,18 @@ class Verdict:
             yield f"the true copies: {self.copies}"
 
 
-def verify(folder: Path) -> Verdict:
-    """Verify the published run in a folder, which is only read. It raises nothing for what lies there."""
+def verify(folder: Path, *, is_published: bool = True) -> Verdict:
+    """Verify the run in a folder, which is only read. It raises nothing for what lies there.
+
+    Only a published run has a manifest, and must not be of a simulated device.
+    """
     verdict, run = Verdict(), Run(folder)
     if strange := sorted(path for path in folder.rglob("*") if path.is_symlink() or not _is_plain(path)):
         names = [path.relative_to(folder).as_posix() for path in strange[:_SHOWN]]
         verdict.found += [f"{name}: it is a link or a device; nothing was read" for name in names]
         return verdict
-    collect(verdict, "the manifest names every file and its SHA-256", manifest.differences(folder))
+    if is_published:
+        collect(verdict, "the manifest names every file and its SHA-256", manifest.differences(folder))
     try:
         verdict.run_id = run.spec.run_id
         if RUN_ID.fullmatch(folder.name) and folder.name != verdict.run_id:
@@ -78,7 +82,7 @@ def verify(folder: Path) -> Verdict:
     rows = results.rows(records)
     collect(verdict, "CSVs and events come from the raw log, byte for byte", _derived(run, records, rows))
     collect(verdict, "each kernel is the one that was built, of the sources named", _kernels(run, records))
-    if simulated := [row.case_id for row in rows if row.is_simulated]:
+    if is_published and (simulated := [row.case_id for row in rows if row.is_simulated]):
         verdict.found.append(f"{len(simulated)} rows are of a simulated device, which measures nothing")
     verdict.caveats += _caveats(run, records, rows)
     return verdict
