@@ -1,26 +1,39 @@
-"""Hold every run against its raw log."""
+"""Hold runs against their raw logs, and documents against what there is."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from builder import audit, runs
+from builder import audit, mentions, runs
+from builder.cli import ferry
+from builder.cli._options import PATH
 from builder.cli._voice import envelope, say
 from builder.disk import PUBLISHED
-from builder.errors import Exit
+from builder.errors import Exit, UsageError
+from builder.mentions import World
 
 
 @click.command("audit")
+@click.argument("documents", nargs=-1, type=PATH, metavar="[DOC]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(as_json: bool) -> Exit:
+def command(documents: tuple[Path, ...], as_json: bool) -> Exit:
     """Make every CSV and every events file of every run anew from its raw log, and compare byte for byte.
 
     For published runs manifest, kernel, seals and index are checked, too. Each difference is named with its
-    file and line, and a hint says where the true copy is. Exit code 3: something was found.
+    file and line, and a hint says where the true copy is.
+
+    With Markdown documents, those are audited instead: each command, option, path, run, `make` goal and
+    module that they mention must exist. Exit code 3: something was found.
 
     \b
-    Example:  ferry audit
+    Example:  ferry audit README.md
     """
+    return _documents(documents, as_json) if documents else _runs(as_json)
+
+
+def _runs(as_json: bool) -> Exit:
     audited = list(audit.audit(runs.runs_root()))
     held = [one for one in audited if not (one.found or one.skipped)]
     found = [one for one in audited if one.found]
@@ -41,3 +54,44 @@ def command(as_json: bool) -> Exit:
     runs_held = sum(one.place.name != PUBLISHED for one in held)
     say(f"{runs_held} runs are what their raw logs make; something was found in {len(found)} places{note}")
     return code
+
+
+def _documents(documents: tuple[Path, ...], as_json: bool) -> Exit:
+    found = [f"{path}:{miss.line}: {miss.sentence}" for path in documents for miss in _misses(path)]
+    code = Exit.CASE_FAILED if found else Exit.OK
+    if as_json:
+        click.echo(envelope({"found": found}, exit_code=code, counts={"found": len(found)}))
+        return code
+    for sentence in found:
+        say(sentence)
+    say(f"{len(documents)} documents: {len(found)} things in them are not so")
+    return code
+
+
+def _misses(path: Path) -> list[mentions.Miss]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as problem:
+        raise UsageError(
+            f"{path} cannot be read as a document: {problem}", "give a Markdown file"
+        ) from problem
+    folder = path.resolve().parent
+    tops = (place for place in (folder, *folder.parents) if (place / ".git").exists())
+    known = [run.id for run in (*runs.all_runs(), *runs.published_runs())]
+    world = World(_commands(), next(tops, folder), known)
+    return sorted(mentions.misses(text, folder, world), key=lambda miss: miss.line)
+
+
+def _commands() -> dict[str, dict[str, bool]]:
+    """Return every command's options, each with whether it takes a value."""
+    context = click.Context(ferry)
+    return {
+        name: {
+            option: isinstance(parameter, click.Option) and not (parameter.is_flag or parameter.count)
+            for parameter in one.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+            if option.startswith("-")
+        }
+        for name in ferry.list_commands(context)
+        if (one := ferry.get_command(context, name))
+    }
