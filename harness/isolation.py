@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 TRIAL_S = 120.0
 _HIGHEST = 65_533  # the user `nobody` comes after it, and others may run under that
+_LOWEST = 60_000
 _CLEARING_S = 2.0
 
 # Whether a worker could live: read what it runs, write to its home, use its device.
@@ -36,8 +40,10 @@ if sys.argv[1] == "cuda":
 
 _PR_SET_DUMPABLE = 4
 
+_LOCKS = "gpuferry-users"  # a folder of root's, with a file for each user that a driver has taken
+
 _lock = threading.Lock()
-_given: set[int] = set()
+_given: dict[int, int] = {}  # by user, the open file that is locked as long as this process lives
 
 
 @dataclass(frozen=True)
@@ -82,9 +88,13 @@ def isolate(
     """
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "the kernel is not root"
-    with _lock:
-        uid = next(_free())
-        _given.add(uid)
+    try:
+        with _lock:
+            uid = take()
+    except OSError as problem:
+        return f"no user can be taken: {_one_line(str(problem))}"
+    if uid is None:
+        return "no user is free"
     identity = Identity(uid, home)
     command = [program, "-c", _TRIAL, device]
     try:
@@ -117,8 +127,36 @@ def run_as(
     )
 
 
-def _free() -> Iterator[int]:
-    return (uid for uid in range(_HIGHEST, 0, -1) if uid not in _given and not _owns_processes(uid))
+def take() -> int | None:
+    """Take a user that nobody runs under and that no other driver on this machine has taken, if there is one.
+
+    It is this process's until it ends. Two drivers with one user would kill each other's workers.
+    """
+    folder = _folder_of_locks()
+    for uid in range(_HIGHEST, _LOWEST, -1):
+        if uid in _given or _owns_processes(uid):
+            continue
+        file = os.open(folder / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            continue
+        _given[uid] = file
+        return uid
+    return None
+
+
+def _folder_of_locks() -> Path:
+    """Return the folder; where somebody else has made it, one of this process's own, which is no lock."""
+    for base in (Path("/run"), Path("/var/lock"), Path(tempfile.gettempdir())):
+        folder = base / _LOCKS
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            state = folder.lstat()
+            if stat.S_ISDIR(state.st_mode) and state.st_uid == 0 and not state.st_mode & 0o077:
+                return folder
+    return Path(tempfile.mkdtemp())
 
 
 def _owns_processes(uid: int) -> bool:

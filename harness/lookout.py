@@ -12,6 +12,7 @@ from typing import Any
 HERE = str(Path(__file__).resolve().parent) + os.sep
 _OTHERS = re.compile(r"/proc/(\d+)/(?:task/\d+/)?(?:mem|environ|fd(?:info)?/\d+)")
 _REACHING = frozenset({"ptrace", "process_vm_readv", "process_vm_writev", b"ptrace", b"process_vm_writev"})
+_ALLOCATOR = frozenset({"mallopt", "malloc_trim", b"mallopt", b"malloc_trim"})
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _MOVING = ("os.rename", "os.remove", "os.truncate", "os.link", "os.symlink", "os.chmod")
 
@@ -52,6 +53,9 @@ class Lookout:
         return _touched(where) if writes else None
 
     def _looked_up(self, arguments: tuple[Any, ...]) -> Found | None:
+        if arguments[1] in _ALLOCATOR:
+            words = f"the candidate's process looked up {arguments[1]}: the allocator is the baseline's, too"
+            return "process_settings", words
         if arguments[1] not in _REACHING:
             return None
         return "reached_out", f"the candidate's process looked up {arguments[1]}, which reaches into others"

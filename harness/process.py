@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.channel import Done, Hello, Load, Message, Problem, Ready
+from harness.company import Helpers
 from harness.events import Device
 from harness.isolation import Identity
 from harness.limits import CaseFailureError, Watch
@@ -87,6 +88,12 @@ class Child:
     def pid(self) -> int:
         """The child's process id."""
         return self._process.pid
+
+    @property
+    def helpers(self) -> Helpers:
+        """What it has started, to be watched from now on."""
+        uid = self._identity.uid if self._identity else None
+        return Helpers(self.pid, uid, f"{_TAG}={self._tag}".encode())
 
     def welcome(self, load: Load, watch: Watch) -> Device:
         """Await the child's start, have it load its code, and return the device as it sees it.

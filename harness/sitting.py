@@ -44,6 +44,7 @@ SEED_BITS = 48
 BLOCK_TURNS = 50
 _CHECKED_BLOCKS = 8  # about so many blocks have outputs checked; where there are no more, all have
 _CHECKED_OUTPUTS = 2  # of such a block and side
+_FEWEST_CHECKED = 8  # of a case and side: of a trick in every other call one is seen but once in 256 cases
 _MOST_TURNS = 20_000
 _FEWEST_TURNS = 30  # before an interval means anything
 _SHARE_OF_TIME = 0.6  # of what the case has left
@@ -117,6 +118,7 @@ class Sitting:
         self._exchange = exchange
         self._target_ci = terms.target_ci
         self._pairs: list[tuple[int, int]] = []
+        self._helpers = worker.helpers
         self.found = Findings()
 
     def carry_out(self, learn: Callable[[Facts], None]) -> Timed:
@@ -144,6 +146,7 @@ class Sitting:
         end = time.monotonic() + _SHARE_OF_TIME * self._watch.left()
         counts = self._case.counts.shortened(self._case.shape)
         warmed = self._worker.ask(Warm(self._sides, counts.warmup), Warmed, self._watch)
+        self._helpers.settle()
         asked = counts.repeats * counts.rounds
         size = max(1, min(warmed.room, BLOCK_TURNS, -(-asked // 2)))
         while self._wants_more(asked) and not self.found.cut:
@@ -161,9 +164,11 @@ class Sitting:
     def _block(self, turns: int) -> Block:
         seed, order_seed = (secrets.randbits(SEED_BITS) for _ in range(2))
         block = Block(len(self.found.walls), seed, order_seed, turns, self._sides)
+        self._helpers.begin()
         start = time.monotonic_ns()
         blocked = self._worker.ask(block, Blocked, self._watch)
         wall_ns = time.monotonic_ns() - start
+        self._helpers.end()
         self._take(blocked, wall_ns, turns)
         return block
 
@@ -193,10 +198,11 @@ class Sitting:
             return
         self._judge.ask(Build(self._case, parse_settings(self._case.harness_args).seed), Done, self._watch)
         order = block.order()
+        count = _CHECKED_OUTPUTS if self._oracle_s else max(_CHECKED_OUTPUTS, -(-_FEWEST_CHECKED // blocks))
         for side in self._sides:
             if not side.startswith("baseline"):
                 places = [position for position, name in enumerate(order) if name == side]
-                for position in secrets.SystemRandom().sample(places, min(_CHECKED_OUTPUTS, len(places))):
+                for position in secrets.SystemRandom().sample(places, min(count, len(places))):
                     self._check(position, block.seed + position)
         self._judge.ask(Rest(), Done, self._watch)
 

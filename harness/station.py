@@ -85,6 +85,8 @@ class Station:
             self._gate(case, watch)
             with self._monitor.timing(self._crew.pids):
                 timed = self._time(case, watch, again)
+            if case.protocol == "strict" and self._crew.worker:
+                self._crew.worker.helpers.refuse_on_card(self._monitor.processes)
             profiles = self._look(timed, watch)
             self._refuse_forger()
             self._judge_baseline(case, timed, watch)
@@ -112,8 +114,9 @@ class Station:
         """After the case's end is told: part with whoever must not serve the next one."""
         if self._done.error_kind.startswith("judge:"):
             self._crew.end_judge()
-        # On a GPU what has looked at the kernels stays in the process and slows every launch down.
-        fresh = case.protocol in FRESH_WORKER or self.card.torch_device == "cuda"
+        # On a GPU what has watched the kernels stays in the process and slows every launch down.
+        watched = self._terms.profile and self.card.torch_device == "cuda"
+        fresh = case.protocol in FRESH_WORKER or watched
         if fresh or self._done.status not in ("passed", "infeasible"):
             self._crew.end_worker()
 
@@ -122,6 +125,7 @@ class Station:
         self._crew.end_worker()
         self._crew.end_judge()
         self._relay.end()
+        self._monitor.close()
         self._exchange.close()
 
     # --- a case's life ------------------------------------------------------------------------------------

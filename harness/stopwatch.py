@@ -20,10 +20,12 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
+
+from harness.serving import RefusedError
 
 Call = Callable[[], Tensor]
 
@@ -40,13 +42,51 @@ _SHORTEST_SPIN_MS = 0.1
 _LONGEST_SPIN_MS = 10.0
 _LEARNING_CALLS = 3
 
+T = TypeVar("T")
+
+
+class Notes(Generic[T]):
+    """What was noted, in order, with a sum that shows whether somebody has altered it since.
+
+    `key` is what must stay the same of a note.
+    """
+
+    def __init__(self, key: Callable[[T], object]) -> None:
+        self._key = key
+        self._noted: list[T] = []
+        self._sum = 0
+
+    def add(self, note: T) -> None:
+        """Note it."""
+        self._noted.append(note)
+        self._sum = hash((self._sum, self._key(note)))
+
+    def taken(self) -> list[T]:
+        """Return what was noted since the last call of this; RefusedError if it is not what was noted."""
+        noted, total, self._noted, self._sum = self._noted, self._sum, [], 0
+        again = 0
+        for note in noted:
+            again = hash((again, self._key(note)))
+        if again != total:
+            words = "the stopwatch's notes are not what it has noted"
+            raise RefusedError("disqualified", "altered_times", words)
+        return noted
+
+
+def _same(ns: int) -> int:
+    return ns
+
+
+def _identities(pair: tuple[Any, Any]) -> tuple[int, int]:
+    return id(pair[0]), id(pair[1])
+
 
 class HostWatch:
     """Times calls on a CPU by its clock, each after a write over the last-level cache."""
 
     def __init__(self) -> None:
         self._flushed = torch.zeros(min(2 * _last_level_cache(), _MOST_FLUSHED) // 4, dtype=torch.float32)
-        self._ns: list[int] = []
+        self._notes = Notes(_same)
 
     def wait(self) -> None:
         """Wait for the device: there is none to wait for."""
@@ -63,13 +103,12 @@ class HostWatch:
         self._flushed.add_(1.0)
         start = now_ns()
         output = call()
-        self._ns.append(now_ns() - start)
+        self._notes.add(now_ns() - start)
         return output, False
 
     def taken(self) -> list[int]:
         """Return the times since the last call of this, in nanoseconds, in order."""
-        ns, self._ns = self._ns, []
-        return ns
+        return self._notes.taken()
 
     def span(self, calls: Callable[[], None]) -> int:
         """Return how long several calls in a row take, in nanoseconds."""
@@ -85,7 +124,7 @@ class CudaWatch:
         cache = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0) or _UNKNOWN_CACHE
         self._flushed = torch.zeros(2 * cache // 4, dtype=torch.float32, device=device)
         self._stream = torch.cuda.current_stream(device)
-        self._pairs: list[tuple[Any, Any]] = []
+        self._notes = Notes(_identities)
         self._spin_ms = _SHORTEST_SPIN_MS
         self._cycles_per_ms = self._calibrated()
 
@@ -129,14 +168,13 @@ class CudaWatch:
         output = call()
         is_late = bool(start.query())
         end.record(self._stream)
-        self._pairs.append((start, end))
+        self._notes.add((start, end))
         return output, is_late
 
     def taken(self) -> list[int]:
         """Wait, and return the times since the last call of this, in nanoseconds, in order."""
         self.wait()
-        pairs, self._pairs = self._pairs, []
-        return [round(start.elapsed_time(end) * 1e6) for start, end in pairs]
+        return [round(start.elapsed_time(end) * 1e6) for start, end in self._notes.taken()]
 
     def span(self, calls: Callable[[], None]) -> int:
         """Return the time between events around several calls in a row in `stream()`, in nanoseconds."""

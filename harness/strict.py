@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from harness import observing, switches
+from harness.beside import Beside
 from harness.channel import Block, Blocked, Repeat, Repeated, Sprint, Sprinted, Warmed
 from harness.drawing import Drawn
 from harness.events import Samples
@@ -68,6 +69,7 @@ class Strict:
         self._seeds: list[int] = []  # of what the slots hold
         self._drawings = 0
         self._kept: dict[int, Kept] = {}
+        self._beside = Beside(drawn.device)
 
     # --- before the first block ---------------------------------------------------------------------------
 
@@ -117,6 +119,7 @@ class Strict:
             for name in order.sides
         )
         self._refuse_spoiled_inputs()
+        self._beside.refuse()
         shared, changed = self._disowned()
         return Blocked(samples, wall_ns, late, shared, changed)
 
@@ -133,7 +136,9 @@ class Strict:
 
         def timed(call: Callable[[], Tensor]) -> Tensor:
             nonlocal late
-            output, late = self._watch.time(call)
+            watched = name in BASELINES and name != ALONE
+            with self._beside.call() if watched else contextlib.nullcontext():
+                output, late = self._watch.time(call)
             copy = output.clone()
             self._kept[position] = Kept(output, None if name in BASELINES else copy)
             return output

@@ -8,6 +8,9 @@ same one by its new name, which has the last word.
 from __future__ import annotations
 
 import contextlib
+import gc
+import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,6 +34,15 @@ def _attribute(path: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     return lambda: getattr(holder(), name), lambda value: setattr(holder(), name, value)
 
 
+def _set_anomaly_mode(on: bool) -> None:
+    torch.autograd.set_detect_anomaly(on)
+
+
+def _default_device() -> str | None:
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    return None if context is None else str(context.device)
+
+
 _SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "matmul_precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     **{
@@ -48,6 +60,7 @@ _SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
             "cudnn.enabled",
             "cudnn.benchmark",
             "cudnn.deterministic",
+            "mkldnn.enabled",
         )
     },
     "deterministic": (
@@ -62,6 +75,12 @@ _SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "math_sdp": (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
     "cudnn_sdp": (torch.backends.cuda.cudnn_sdp_enabled, torch.backends.cuda.enable_cudnn_sdp),
     "threads": (torch.get_num_threads, torch.set_num_threads),
+    "cores": (lambda: os.sched_getaffinity(0), lambda cores: os.sched_setaffinity(0, cores)),
+    "collector": (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+    "collector_threshold": (gc.get_threshold, lambda counts: gc.set_threshold(*counts)),
+    "thread_turns": (sys.getswitchinterval, sys.setswitchinterval),
+    "anomaly_mode": (torch.is_anomaly_enabled, _set_anomaly_mode),
+    "default_device": (_default_device, torch.set_default_device),
     "default_dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "grad": (torch.is_grad_enabled, torch._C._set_grad_enabled),
     "autocast": (

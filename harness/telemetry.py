@@ -1,23 +1,27 @@
 """What a card does before, while and after a case is timed, asked of nvidia-smi. Standard library only.
 
-The driver asks, not the candidate's process. A card that does not answer costs no case: the row says so.
+The driver asks, not the candidate's process. A card that does not answer costs no case: the row says so. To
+start the program takes long on a machine of many cards: one repeats its query for all cases, and another
+lists the processes once a case, while it is timed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import statistics
 import subprocess
 import threading
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.cards import Card
+from harness.sampler import Sampler
 
 CLOCK_BAND = 0.05  # an SM clock that moves by more of its highest value while a case is timed is flagged
 PERIOD_MS = 500
 DEADLINE_S = 3.0
+_FRESH_S = 2.0  # so old a reading may be and stand for the moment
 
 _FIELDS = "clocks.sm,clocks.mem,temperature.gpu,power.draw,utilization.gpu"
 # The second is the first one's name before driver 535; some drivers know neither.
@@ -113,26 +117,47 @@ class Monitor:
         self._before: Reading | None = None
         self._during: list[Reading] = []
         self._after: Reading | None = None
-        self._processes: set[int] = set()
+        self._sampler: Sampler[Reading] | None = None
+        self._listing: threading.Thread | None = None
+        self._listed: set[int] = set()
         self._ours: set[int] = set()
 
     def begin(self) -> None:
         """A case begins: take a reading."""
-        self._during, self._after, self._processes = [], None, set()
+        self._during, self._after, self._listing, self._listed = [], None, None, set()
+        recent = self._sampler.since(time.monotonic() - _FRESH_S) if self._sampler else []
+        if recent:
+            self._before = recent[-1]
+            return
+        self.close()
         self._before = self._read()
+        if self._talks:
+            self._sampler = Sampler(self._query(f"--loop-ms={PERIOD_MS}"), parse_reading)
 
     @contextlib.contextmanager
     def timing(self, ours: Collection[int]) -> Iterator[None]:
         """Take readings as long as the block lasts, and one at its end; see who is there beside `ours`."""
         self._ours = set(ours)
-        self._see_processes()
-        sampler = Sampler(self._query(f"--loop-ms={PERIOD_MS}")) if self._talks else None
+        self._list_processes()
+        begin = time.monotonic()
         try:
             yield
         finally:
-            self._during = sampler.stop() if sampler else []
-            self._after = self._read()
-            self._see_processes()
+            self._during = self._sampler.since(begin) if self._sampler else []
+            self._after = self._during[-1] if self._during else self._read()
+
+    @property
+    def processes(self) -> set[int]:
+        """The processes that were on the card when the timing began."""
+        if self._listing is not None:
+            self._listing.join(DEADLINE_S)
+        return set(self._listed)
+
+    def close(self) -> None:
+        """End the program that repeats the query."""
+        if self._sampler is not None:
+            self._sampler.stop()
+        self._sampler = None
 
     def flags(self) -> dict[str, str]:
         """Return what the row says of the card."""
@@ -145,7 +170,7 @@ class Monitor:
             return flags | ({"card_after": self._silent} if self._silent else {})
         flags |= {"card_after": str(self._after), "clocks": clocks(self._during)}
         flags["throttle"] = throttle(self._during or [self._after])
-        return flags | {"other_processes": others(self._processes, self._ours)}
+        return flags | {"other_processes": others(self.processes, self._ours)}
 
     # --- asking -------------------------------------------------------------------------------------------
 
@@ -167,11 +192,20 @@ class Monitor:
         fields = ",".join(filter(None, (_FIELDS, *self._reasons[:1])))
         return ["nvidia-smi", f"--id={self._card.pin}", f"--query-gpu={fields}", _FORMAT, *more]
 
-    def _see_processes(self) -> None:
-        if self._talks:
+    def _list_processes(self) -> None:
+        """List the processes, in a thread: the timing does not wait for it."""
+        query = ["nvidia-smi", f"--id={self._card.pin}", "--query-compute-apps=pid", _FORMAT]
+        listed: set[int] = set()
+
+        def list_them() -> None:
             with contextlib.suppress(SilentCardError):
-                query = ["nvidia-smi", f"--id={self._card.pin}", "--query-compute-apps=pid", _FORMAT]
-                self._processes |= parse_processes(ask(query))
+                listed.update(parse_processes(ask(query)))
+
+        self._listed = listed
+        if self._talks:
+            with contextlib.suppress(RuntimeError):  # no thread to be had
+                self._listing = threading.Thread(target=list_them, daemon=True)
+                self._listing.start()
 
 
 def ask(command: Sequence[str]) -> str:
@@ -187,48 +221,6 @@ def ask(command: Sequence[str]) -> str:
         raise SilentCardError(f"nvidia-smi ended with {problem.returncode}: {said[:120]}") from None
     except OSError as problem:
         raise SilentCardError(f"nvidia-smi cannot be run: {problem.strerror}") from None
-
-
-# The program ends when its stdin does: with `stop`, and with this process, whatever ends it.
-_UNTIL_STDIN_ENDS = ("sh", "-c", '"$@" & read -r _; kill $!', "sh")
-
-
-class Sampler:
-    """An nvidia-smi that repeats its query until `stop`, and a thread that reads it."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self.readings: list[Reading] = []
-        self._process: subprocess.Popen[bytes] | None = None
-        with contextlib.suppress(OSError, RuntimeError):  # no terminal, process or thread to be had
-            self._mine, its = os.openpty()  # into a pipe a program may hold back what it prints
-            self._thread = threading.Thread(target=self._listen, daemon=True)
-            try:
-                self._process = subprocess.Popen(
-                    [*_UNTIL_STDIN_ENDS, *command],
-                    stdin=subprocess.PIPE,
-                    stdout=its,
-                    stderr=subprocess.DEVNULL,
-                )
-            finally:
-                os.close(its)
-            self._thread.start()
-
-    def stop(self) -> list[Reading]:
-        """End the program and return its readings, the first one first."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=1)
-            with contextlib.suppress(RuntimeError):  # it was not started
-                self._thread.join(timeout=1)
-        return list(self.readings)
-
-    def _listen(self) -> None:
-        with contextlib.suppress(OSError), os.fdopen(self._mine, "rb") as lines:  # EIO: the program has ended
-            for line in lines:
-                reading = parse_reading(line.decode(errors="replace"))
-                if reading is not None:
-                    self.readings.append(reading)
 
 
 # --- what it comes to -------------------------------------------------------------------------------------

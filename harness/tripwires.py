@@ -8,17 +8,17 @@ hostile process can alter is checked outside of it, by the driver's clock and by
 from __future__ import annotations
 
 import gc
-import os
+import marshal
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from harness import surroundings
 from harness.lookout import Lookout
 from harness.serving import RefusedError
 
@@ -30,7 +30,6 @@ _CLASSES = (
 )
 _PART = 1 << 20  # elements
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
-_TORCH = str(Path(torch.__file__).parent) + os.sep
 
 Place = tuple[Any, str, Any]  # whose attribute, its name, what it is
 Bits = tuple[int, ...]
@@ -41,6 +40,7 @@ class Tripwires:
 
     def __init__(self, contract: ModuleType) -> None:
         self._lookout = Lookout()
+        self._surroundings = surroundings.read()
         self._places = list(_places(contract))
         self._codes = [(value, _code(value)) for _, _, value in self._places if _code(value)]
         self._baseline: nn.Module | None = None
@@ -56,13 +56,18 @@ class Tripwires:
         """Raise RefusedError, `disqualified`, at what has been touched since."""
         if found := self._lookout.found:
             _refuse(*found)
+        if changed := surroundings.changed(self._surroundings):
+            words = f"{', '.join(changed)}: not as before the candidate came, and the baseline runs under it"
+            _refuse("process_settings", words)
         for owner, name, value in self._places:
             now = vars(owner).get(name)
             if now is not value and not wrapped_by_torch(now, value):
                 _refuse("replaced", f"{_named(owner)}.{name} is not what it was before the candidate came")
         for function, code in self._codes:
             if _code(function) != code:
-                _refuse("replaced", f"{_named(function)} has other code than before the candidate came")
+                _refuse(
+                    "replaced", f"{_named(function)} is in itself not what it was before the candidate came"
+                )
         if self._baseline is not None:
             self._check_baseline(self._baseline)
 
@@ -142,17 +147,39 @@ def _members(cls: type) -> Iterator[Place]:
 
 def wrapped_by_torch(now: object, before: object) -> bool:
     """Whether torch itself has put a function around another, as it does where it begins to compile."""
-    if not isinstance(now, FunctionType) or not now.__code__.co_filename.startswith(_TORCH):
+    if not isinstance(now, FunctionType) or not now.__code__.co_filename.startswith(surroundings.TORCH):
         return False
     inside = [getattr(now, "__wrapped__", None), *(cell.cell_contents for cell in now.__closure__ or ())]
     return any(held is before for held in inside)
 
 
 def _code(value: object) -> tuple[object, ...]:
-    """Return what a function does when called; nothing for what is no function written in Python."""
+    """Return what a function does when called, or what a constant is, down to its bytes.
+
+    Nothing for all other things. Code and constants can be written over in memory and stay the same objects.
+    """
+    if isinstance(value, (staticmethod, classmethod)):
+        return _code(value.__func__)
+    if isinstance(value, property):
+        return _code(value.fget)
+    if isinstance(value, (int, float, str, bytes)):
+        return (_bytes(value),)
     if not isinstance(value, FunctionType):
         return ()
-    return value.__code__, value.__defaults__, tuple((value.__kwdefaults__ or {}).items())
+    held = tuple(_content(cell) for cell in value.__closure__ or ())
+    defaults = value.__defaults__, tuple((value.__kwdefaults__ or {}).items())
+    return value.__code__, _bytes(value.__code__), *defaults, held
+
+
+def _bytes(value: CodeType | float | str | bytes) -> bytes:
+    return marshal.dumps(value, 2)  # from version 3 on they hold how often an object is used
+
+
+def _content(cell: CellType) -> int:
+    try:
+        return id(cell.cell_contents)
+    except ValueError:  # it is empty
+        return 0
 
 
 def _named(thing: Any) -> str:

@@ -1,4 +1,9 @@
-"""What really ran in a case: seen by running it again once it is timed, so that looking disturbs nothing."""
+"""What really ran in a case: seen by running it again once it is timed, so that looking disturbs nothing.
+
+On a GPU torch's profiler leaves a process slower than it was, and the worker of a `short` case serves the
+next one: there the kernels are watched only where somebody asks for a profile. Without it nobody knows of
+such a case which attention backend fired, whether TF32 kernels or graphs ran, or who waited for whom.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from harness import attention, observing
 from harness.events import Profile, Work
 from harness.profiling import Seen, watch
 from harness.serving import is_out_of_memory
-from harness.shapes import Case
+from harness.shapes import FRESH_WORKER, Case
 
 T = TypeVar("T")
 
@@ -25,6 +30,7 @@ LOOK_S = 0.3  # how much of a side's calls is watched
 LONGEST_CALL_S = 10.0  # of a longer one only `--profile` asks for another
 MOST_CALLS = 5
 TOP = 10
+_UNWATCHED = "none: the kernels of a short case are watched only with --profile"
 NAME_CHARACTERS = 120
 _LIMIT = re.compile(r"(recompile|cache.?size).?limit")
 # cuBLAS: s1688 is the tensor cores' TF32 step; Hopper's `nvjet` names its operands, s is float32.
@@ -67,6 +73,7 @@ def look(case: Case, sides: Sequence[Side], x: Tensor, mask: Tensor, full: bool)
     for side in sides:
         _look_at(side, found, case, x, mask, full)
     if x.is_cuda:
+        found.flags |= {} if full or case.protocol in FRESH_WORKER else {"profile": _UNWATCHED}
         could = guarded(found.flags, "sdpa_eligible", partial(_eligible, sides[-1], case, x, mask))
         found.flags |= could.flags() if could else {}
     return found
@@ -76,7 +83,9 @@ def _look_at(side: Side, found: Findings, case: Case, x: Tensor, mask: Tensor, f
     prefix = "" if side.name == "candidate" else f"{side.name}_"
     side.enter()
     before = observing.precision_state()
-    seen = guarded(found.flags, f"{prefix}profile", partial(_watch, side, x, mask, full))
+    watched = full or not x.is_cuda or case.protocol in FRESH_WORKER
+    look = partial(_watch, side, x, mask, full)
+    seen = guarded(found.flags, f"{prefix}profile", look) if watched else None
     if x.is_cuda:
         after = observing.precision_state()
         found.flags[f"{prefix}precision"] = before if before == after else f"{before} to {after}"

@@ -18,24 +18,24 @@ LARGER = {"busy_process": "c05", "slow_allocator": "c05"}  # whose calls are lon
 
 # What each has to be caught by; where there are two, it depends on the machine which comes first.
 KINDS = {
-    "busy_card": "slowed_baseline",
-    "busy_process": "slowed_baseline",
+    "busy_card": "helpers",
+    "busy_process": "helpers",
     "by_address": "timed_output",
     "by_content": "remembered_output",
     "by_object": "timed_output",
     "by_shape": "timed_output",
     "early_return": "timed_output",
-    "every_other_call": "timed_output",
-    "filled_later": "changed_output|timed_output",
+    "every_other_call": "timed_output|clock",
+    "filled_later": "changed_output|timed_output|helpers",
     "lazy_tensor": "lazy_output",
     "side_stream": "changed_output|timed_output",
-    "slow_allocator": "slowed_baseline",
+    "slow_allocator": "process_settings",
     "slow_functions": "replaced",
     "slow_hooks": "baseline_touched",
-    "slow_memory": "slowed_baseline",
+    "slow_memory": "emptied_memory",
     "slow_module": "replaced",
-    "slow_profile": "slowed_baseline|clock",
-    "slow_threads": "slowed_baseline|clock",
+    "slow_profile": "process_settings",
+    "slow_threads": "helpers",
     "checked_seeds": "timed_output",
     "first_rows": "timed_output",
     "input_in_place": "input_changed",
@@ -51,7 +51,7 @@ KINDS = {
     "forged_events": "forged_event",
     "forged_replies": "forged_reply",
     "harness_files": "harness_files",
-    "harness_memory": "clock",
+    "harness_memory": "altered_times",
     "parents_memory": "reached_out",
     "patched_clock_of_harness": "replaced",
     "patched_comparator": "replaced",
@@ -80,9 +80,8 @@ KINDS = {
 HONEST = sorted(path.stem for path in (CHEATS / "honest").glob("*.py") if path.stem != "__init__")
 SLOW = {"compiled"}  # ten seconds of compilation
 HAS_GPU = torch.cuda.is_available()
-# Caught by times alone, which takes a machine that has not much else to do.
-BY_TIMES = {name for name, kinds in KINDS.items() if re.search("slowed|clock|remembered", kinds)}
-SLOW_BY_LESS = {"slow_allocator", "slow_profile"}
+# Given away by how long calls take, or by work beside them: one after the other, and nothing else meanwhile.
+ALONE = {name for name, kinds in KINDS.items() if re.fullmatch("remembered_output|helpers", kinds)}
 RUNNABLE = [name for name in KINDS if name not in NEED_A_GPU or HAS_GPU]
 
 
@@ -117,35 +116,31 @@ def check_caught(log: Log, name: str) -> None:
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
     """One run over all entries that this machine can run."""
-    names = [name for name in RUNNABLE if name not in BY_TIMES]
+    names = [name for name in RUNNABLE if name not in ALONE]
     return run(tmp_path_factory.mktemp("cheats"), [*names, *(name for name in HONEST if name not in SLOW)])
 
 
 @pytest.fixture(scope="module")
 def timed_log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    """One run over those that only times give away, one after the other."""
-    names = [name for name in RUNNABLE if name in BY_TIMES]
+    """One run over those that need the machine for themselves, one after the other."""
+    names = [name for name in RUNNABLE if name in ALONE]
     return run(tmp_path_factory.mktemp("timed"), names, devices=1)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", sorted(BY_TIMES))
-def test_a_cheat_is_given_away_by_times(name: str, request: pytest.FixtureRequest) -> None:
-    """Whoever slows the baseline, remembers inputs or alters the clock's notes is disqualified."""
-    # On a CPU that takes a slow-down of 2; less is a flag, which is what two entries may come to.
+@pytest.mark.parametrize("name", sorted(ALONE))
+def test_a_cheat_that_works_beside_or_remembers_is_disqualified(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    """Whoever works while the baseline is called, or knows inputs again, is disqualified."""
     if name not in RUNNABLE:
         pytest.skip("needs a GPU")
-    log = request.getfixturevalue("timed_log")
-    done = log.done[entry(name).id]
-    if name in SLOW_BY_LESS and done.status == "passed":
-        assert "baseline_slower" in done.flags
-    else:
-        check_caught(log, name)
+    check_caught(request.getfixturevalue("timed_log"), name)
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", [name for name in KINDS if name not in BY_TIMES])
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in ALONE])
 def test_a_cheat_is_disqualified(name: str, request: pytest.FixtureRequest) -> None:
     """Each way to win without being faster has the status `disqualified` and a reason."""
     if name not in RUNNABLE:
@@ -219,12 +214,12 @@ def disguised(tmp_path_factory: pytest.TempPathFactory) -> Log:
     for path in target.glob("*/*.py"):
         if path.stem != "__init__":
             path.write_text(renamed(path.read_text("utf-8")), "utf-8")
-    return carry_out(kernel, [name for name in RUNNABLE if name not in BY_TIMES])
+    return carry_out(kernel, [name for name in RUNNABLE if name not in ALONE])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", [name for name in KINDS if name not in BY_TIMES])
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in ALONE])
 def test_a_cheat_is_caught_under_other_names(name: str, request: pytest.FixtureRequest) -> None:
     """Names play no part: with all of its own replaced, an entry is caught by the same wire."""
     if name not in RUNNABLE:

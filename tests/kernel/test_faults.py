@@ -14,6 +14,7 @@ FAULTS = {
     "hangs": ("timeout", "timeout", "longer than its 25 s"),
     "import_error": ("error", "ModuleNotFoundError", "a_package_that_nobody_has"),
     "out_of_memory": ("oom", "RuntimeError", "DefaultCPUAllocator"),
+    "memory_bomb": ("oom", "MemoryError", "MemoryError"),
     "segfaults": ("error", "SIGSEGV", "the worker was ended by SIGSEGV"),
     "leaves_a_child": ("error", "exit 4", "left with exit code 4"),
     "wrong_shape": ("error", "wrong_shape", "(8, 16, 31), not (8, 16, 32)"),
@@ -97,7 +98,7 @@ def test_run_is_closed_with_counts(log: Log) -> None:
     """The driver leaves with 0 and its last event counts every case by status."""
     assert log.code == 0, log.stderr
     assert log.end.reason == "complete"
-    assert log.end.counts == {"passed": 4, "error": 6, "failed_gate": 1, "oom": 1, "timeout": 1}
+    assert log.end.counts == {"passed": 4, "error": 6, "failed_gate": 1, "oom": 2, "timeout": 1}
 
 
 def test_traceback_is_the_candidates_own(log: Log) -> None:

@@ -89,6 +89,28 @@ def test_why_there_is_no_isolation_is_said(tmp_path: Path) -> None:
     assert found and "\n" not in found and ";" not in found
 
 
+TAKES = "from harness.isolation import take; import sys; print(take(), flush=True); sys.stdin.read()"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has users to give")
+def test_two_drivers_take_two_users() -> None:
+    """A user that one driver has taken, and has not run anything as yet, is no other's until its end."""
+    command = [sys.executable, "-c", TAKES]
+    root = Path(isolation.__file__).parents[1]
+    with (
+        subprocess.Popen(command, cwd=root, stdin=PIPE, stdout=PIPE) as first,
+        subprocess.Popen(command, cwd=root, stdin=PIPE, stdout=PIPE) as second,
+    ):
+        assert first.stdout and second.stdout and first.stdin and second.stdin
+        users = [int(driver.stdout.readline()) for driver in (first, second) if driver.stdout]
+        first.stdin.close()
+        first.wait()
+        third = subprocess.run(command, cwd=root, input=b"", stdout=PIPE, check=True)
+        second.stdin.close()
+    assert users[0] != users[1]
+    assert int(third.stdout) not in users[1:]
+
+
 KEEPS = """
 import sys
 {source}

@@ -27,7 +27,7 @@ def test_sides_take_turns_and_timed_outputs_are_gated(kernel: Kernel) -> None:
         turns = [sorted(place // 3 for place in turn) for turn in zip(*places, strict=True)]
         assert turns == [[turn] * 3 for turn in range(12)]
     assert blocks["candidate", 0].places != blocks["candidate", 1].places
-    assert (done.flags["timed_checked"], done.flags["timed_gate_share"]) == ("4", "0")
+    assert (done.flags["timed_checked"], done.flags["timed_gate_share"]) == ("8", "0")
 
 
 @pytest.mark.parametrize(

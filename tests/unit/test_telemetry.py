@@ -8,7 +8,8 @@ import pytest
 
 from harness import telemetry
 from harness.cards import Card
-from harness.telemetry import Monitor, Reading, Sampler, parse_processes, parse_reading
+from harness.sampler import Sampler
+from harness.telemetry import Monitor, Reading, parse_processes, parse_reading
 
 H200 = Card(0, "NVIDIA H200", 1, pin="GPU-aaaa")
 BUSY = "1980, 3201, 44, 402.17, 97, 0x0000000000000000"
@@ -25,13 +26,14 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def card_that_says(*during: str, before: str = IDLE, after: str = BUSY, processes: str = "41") -> str:
-    """An nvidia-smi that gives these readings, one before a case, one after it, the others in a loop."""
+def card_that_says(*during: str, processes: str = "41") -> str:
+    """An nvidia-smi that gives an idle reading, and in a loop these ones as soon as the timing begins."""
     looped = "".join(f"echo '{line}'; " for line in during)
     return (
         f'case "$*" in\n*compute-apps*) echo "{processes}";;\n'
-        f'*loop-ms*) {looped} echo done > "$0.said"; exec sleep 60;;\n'
-        f"*) if [ -e \"$0.said\" ]; then echo '{after}'; else echo '{before}'; fi;;\nesac"
+        '*loop-ms*) while [ ! -e "$0.go" ]; do sleep 0.02; done; '
+        f'{looped} echo done > "$0.said"; exec sleep 60;;\n'
+        f"*) echo '{IDLE}';;\nesac"
     )
 
 
@@ -40,10 +42,12 @@ def timed(folder: Path, ours: Sequence[int] = (41,)) -> dict[str, str]:
     monitor = Monitor(H200)
     monitor.begin()
     with monitor.timing(ours):
+        (folder / "nvidia-smi.go").touch()
         end = time.monotonic() + 20
         while not (folder / "nvidia-smi.said").exists() and time.monotonic() < end:
             time.sleep(0.02)
         time.sleep(0.1)
+    monitor.close()
     return monitor.flags()
 
 
@@ -66,6 +70,27 @@ def test_card_that_slows_down_is_flagged(tmp_path: Path, monkeypatch: pytest.Mon
     assert flags["clocks"] == "moved 1980>1755 MHz, 1755 to 1980"
     assert flags["throttle"] == "sw_power_cap 2/3"
     assert flags["other_processes"] == "1"
+
+
+def test_program_is_started_once_a_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One program repeats its query for all cases, whose last answer is the next one's first."""
+    counted = f'echo "$*" >> "{tmp_path}/asked"\n'
+    install(tmp_path, monkeypatch, counted + card_that_says(BUSY, CAPPED, BUSY))
+    monitor = Monitor(H200)
+    monitor.begin()
+    with monitor.timing([41]):
+        (tmp_path / "nvidia-smi.go").touch()
+        end = time.monotonic() + 20
+        while not (tmp_path / "nvidia-smi.said").exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        time.sleep(0.1)
+    assert monitor.processes == {41}
+    monitor.begin()
+    assert monitor.flags()["card_before"].startswith("1980 MHz")
+    monitor.close()
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert [("loop" in line, "compute-apps" in line) for line in asked].count((True, False)) == 1
+    assert len(asked) == 3
 
 
 def test_older_drivers_name_for_the_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,11 +150,12 @@ def test_machine_without_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_sampler_ends_with_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program that repeats the query is gone after the stop, and what it printed is kept in order."""
     install(tmp_path, monkeypatch, f"echo $$ > \"$0.said\"; echo '{IDLE}'; echo '{BUSY}'; exec sleep 60")
-    sampler = Sampler(["nvidia-smi"])
+    sampler = Sampler(["nvidia-smi"], parse_reading)
     end = time.monotonic() + 20
-    while len(sampler.readings) < 2 and time.monotonic() < end:
+    while len(sampler.since(0)) < 2 and time.monotonic() < end:
         time.sleep(0.02)
-    assert [reading.sm_mhz for reading in sampler.stop()] == [345.0, 1980.0]
+    sampler.stop()
+    assert [reading.sm_mhz for reading in sampler.since(0)] == [345.0, 1980.0]
     pid = int((tmp_path / "nvidia-smi.said").read_text())
     while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Sound, and tries in its constructor to get at what is the driver's; its note says what it got."""
+"""Sound; a process of its own tries to get at what is the driver's, and its note says what it got."""
 
 import json
 import os
@@ -17,6 +17,18 @@ def tried(act):
         return act()
     except OSError as problem:
         return type(problem).__name__
+
+
+def aside(act):
+    """What a fork gets, in which nobody looks out for what it does."""
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        os.write(write, json.dumps(act()).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+    with os.fdopen(read, "rb") as said:
+        return said.read().decode()
 
 
 def memory_of(pid):
@@ -44,6 +56,6 @@ class UserOptimizedTransformer(Sound):
             "outputs": lambda: [str(path) for path in Path("/dev/shm").glob("ferry-*/out/*")],
             "own folder": lambda: Path("mine").write_text("1"),
         }
-        self.route_note = json.dumps({name: tried(deed) for name, deed in deeds.items()})
+        self.route_note = aside(lambda: {name: tried(deed) for name, deed in deeds.items()})
         # In another session, with nothing in its environment that tells whose it is.
         subprocess.Popen(["sleep", "86397"], env={}, start_new_session=True)
