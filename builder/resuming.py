@@ -53,6 +53,17 @@ def resume(run: Run, backend: Backend, clock: Clock, tell: Tell, timeout_s: floa
     return _submit(run, part, backend, clock, tell)
 
 
+def latest() -> Run:
+    """Return the run meant when none is named: the newest if it lacks a result, else an unfinished one.
+
+    A pull finishes a run whose cases are missing all the same. Raises UsageError when there is neither.
+    """
+    newest = next((run for run in runs.all_runs() if run.parts() and not run.is_probe), None)
+    if newest and newest.is_finished and _without_result(newest):
+        return newest
+    return runs.find(None)
+
+
 def _submit(run: Run, part: int, backend: Backend, clock: Clock, tell: Tell) -> int:
     with submission.telling_of(run, part):
         for sentence in announcing.announce(run.part_spec(part), backend, clock):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from builder.errors import UsageError
+from builder.overview import short_help
 
 
 class State(enum.StrEnum):
@@ -215,6 +216,13 @@ def names() -> list[str]:
     """Return the names of all backends without importing any."""
     found = Path(__file__).parent.glob("[a-z]*")
     return sorted(path.stem for path in found if path.suffix == ".py" or (path / "__init__.py").exists())
+
+
+def about(name: str) -> str:
+    """Return the first sentence of a backend's file, without importing it."""
+    file = Path(__file__).parent / f"{name}.py"
+    package = Path(__file__).parent / name / "__init__.py"
+    return short_help(file if file.exists() else package)
 
 
 def load(name: str) -> Backend:

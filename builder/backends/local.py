@@ -25,7 +25,7 @@ from builder.runs import atomic_write, place, read_json, runs_root
 from builder.supervisor import Desk, Ended, Started
 
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from builder.supervisor import main; main()"
-_GET_TORCH = "pip install 'gpuferry[torch]', or let FERRY_PYTHON name an interpreter that has it"
+_GET_TORCH = "pip install torch, or let FERRY_PYTHON name an interpreter that has it"
 
 
 class Local(Unmetered):

@@ -18,6 +18,7 @@ def note(row: Row) -> str:
     flags = row.flags
     strangers = flags.get("other_processes", "")
     said = (
+        (bool(row.levers), " ".join(f"{name}={value}" for name, value in row.levers.items())),
         (flags.get("host_bound") == "yes", "host-bound"),
         (flags.get("clocks", "").startswith("moved"), "clocks moved"),
         (flags.get("throttle", "none") not in ("none", "unknown"), "throttled"),

@@ -19,7 +19,7 @@ from builder.crossing import FIRST_PART, Outcome
 from builder.errors import Exit, InfrastructureError
 from builder.results import Row
 from builder.retractions import Retracted
-from builder.runs import Run
+from builder.runs import Run, runs_root
 from builder.stats import Comparison, Word, geomean
 from builder.terminal import one_line
 
@@ -76,7 +76,21 @@ def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
         say(line)
     for path in outcome.files:
         say(str(path))
+    if state == "parsed" and (told := _next(outcome)):
+        say(told)
     return outcome.exit_code
+
+
+def _next(outcome: Outcome) -> str:
+    """Return what somebody would do about a run that has not all its results, or nothing."""
+    run_id = outcome.records.run_id
+    if not run_id or not (runs_root() / run_id).exists():
+        return ""
+    if outcome.exit_code is Exit.WRONG_ACCELERATOR:
+        return "to measure on whatever comes, push again with --allow-accelerator-mismatch"
+    return (
+        f"next, for the missing cases: ferry resume {run_id}" if outcome.exit_code is Exit.INCOMPLETE else ""
+    )
 
 
 def _table(rows: Sequence[Row], retracted: Retracted) -> None:

@@ -8,5 +8,5 @@ from builder.cli._listing import listing
 command = listing(
     "backends",
     "List the backends: the places a kernel can run.",
-    lambda: [{"backend": name} for name in backends.names()],
+    lambda: [{"backend": name, "about": backends.about(name)} for name in backends.names()],
 )

@@ -13,6 +13,7 @@ import click
 
 from builder import crossing, retry, runs, stopping, submission
 from builder.backends import State
+from builder.cli._output import say
 from builder.clock import SystemClock
 from builder.errors import Exit, IncompleteError, InfrastructureError, InterruptError, about
 from builder.log import LogReader
@@ -46,6 +47,8 @@ def command(run: str | None, follow: bool, events: bool) -> Exit:
                 _live(_watch(found, part), follow, events)
         if follow:
             _refuse_bad_end(found)
+            if found.coming():
+                say(f"next: ferry pull {found.id}")
     return Exit.OK
 
 

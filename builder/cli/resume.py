@@ -18,13 +18,14 @@ from builder.errors import Exit, about
 def command(run: str | None, timeout: float, as_json: bool) -> Exit:
     """Push only the cases of a run that have no result; its parts join under one run.
 
-    The next part runs the code that the run began with. A part that was refused, or held back for a free
+    Without RUN it is the newest run if that lacks a result, else the last unfinished one. The next part runs
+    the code that the run began with. A part that was refused, or held back for a free
     session, is pushed as it is.
 
     \b
     Example:  ferry resume 20261130
     """
-    found = runs.find(run)
+    found = runs.find(run) if run else resuming.latest()
     backend = crossing.backend_of(found)
     with about(found.id):
         part = resuming.resume(found, backend, SystemClock(), say, timeout)

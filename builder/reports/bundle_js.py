@@ -20,7 +20,7 @@ def vega() -> str:
         kept = _cache() / f"vega-{importlib.metadata.version(PACKAGE)}.js"
     except importlib.metadata.PackageNotFoundError:
         raise UsageError(
-            "the charts of a report need Vega, which is not installed", "pip install 'gpuferry[report]'"
+            "the charts of a report need Vega, which is not installed", f"pip install {PACKAGE}"
         ) from None
     if kept.exists():
         return kept.read_text(encoding="utf-8")

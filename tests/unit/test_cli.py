@@ -84,6 +84,7 @@ def test_a_listing_in_json_is_an_envelope() -> None:
     """`ferry backends --json` is one document with the same names."""
     document = json.loads(run_ferry("backends", "--json").stdout)
     assert [entry["backend"] for entry in document["backends"]] == backends.names()
+    assert all(entry["about"] for entry in document["backends"])
 
 
 def test_both_entry_points_are_the_same_program() -> None:

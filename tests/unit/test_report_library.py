@@ -34,7 +34,7 @@ def test_without_the_extra_a_report_says_how_to_get_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(importlib.metadata, "version", nothing)
     with pytest.raises(UsageError) as caught:
         bundle_js.vega()
-    assert "gpuferry[report]" in caught.value.hint
+    assert f"pip install {bundle_js.PACKAGE}" in caught.value.hint
 
 
 def test_without_runs_a_report_is_refused_in_a_sentence() -> None:

@@ -7,6 +7,7 @@ import json
 import shlex
 import signal
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.service.kaggle.knobs import Knobs
@@ -21,6 +22,8 @@ def main() -> None:
     parser.add_argument("--hardware", type=Path, help="a JSON file: what the kernel's hardware probe finds")
     parser.add_argument("--knob", action="append", default=[], metavar="NAME=JSON", help="such as queue_s=5")
     options = parser.parse_args()
+    if find_spec("nbclient") is None:
+        parser.error("notebooks need nbclient to be executed: pip install -e '.[notebook]'")
     knobs = Knobs()
     if options.hardware:
         knobs.hardware = json.loads(options.hardware.read_text("utf-8"))
