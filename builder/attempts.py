@@ -131,7 +131,8 @@ class Attempt:
         started = self.started.get(case_id)
         if started is None:
             return "it was not started"
-        return f"it was started on device {started.device_index} and its end is not in the log"
+        place = "the CPU" if started.device_index < 0 else f"device {started.device_index}"
+        return f"it was started on {place} and its end is not in the log"
 
     def _take(self, event: Event) -> None:
         match event.body:
