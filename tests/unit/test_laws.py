@@ -99,6 +99,12 @@ def test_files_are_short() -> None:
     assert {name: length for name, length in lengths.items() if length > MAX_FILE_LINES} == {}
 
 
+def test_test_files_have_names_of_their_own() -> None:
+    """No two test files share a name: pytest collects only one of them."""
+    names = [path.name for path in sources("tests") if path.name.startswith("test_")]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_no_file_is_a_drawer() -> None:
     """No file is named for holding whatever is left over."""
     drawers = {"utils", "util", "helpers", "helper", "common", "misc"}
