@@ -61,9 +61,10 @@ def test_process_that_waits_is_nobodys_business() -> None:
         helpers.begin()
         spin(0.3)
         helpers.end()
-        helpers.refuse_on_card({1})
+        helpers.refuse_on_card({helpers.worker})
+        helpers.refuse_on_card(helpers.pids)
         with pytest.raises(CaseFailureError, match="holds the card"):
-            helpers.refuse_on_card(helpers.pids)
+            helpers.refuse_on_card({helpers.worker, *helpers.pids})
 
 
 def test_thread_that_works_meanwhile_is_told() -> None:
