@@ -14,6 +14,7 @@ help: ## say what there is
 run: ## set up, run the suite `smoke` on this machine, print the table
 	@$(set_up) torch
 	@$(PY) -m builder run
+	@echo "next, for a shell that knows ferry: . .venv/bin/activate && ferry --help" >&2
 
 test: ## set up, run the quick tests
 	@$(set_up) torch notebook report dev
