@@ -6,7 +6,7 @@ PY := .venv/bin/python
 set_up := PYTHON="$(PYTHON)" sh .ci/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check bench docs clean
+.PHONY: help run test test-all check audit bench docs clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -29,6 +29,11 @@ check: ## format, lint, types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+
+audit: ## hold runs against their raw logs, documents against runs and code
+	@$(set_up) torch notebook report dev
+	@$(PY) -m builder audit
+	@$(PY) -m builder audit README.md CHANGELOG.md
 
 bench: ## measure gpuferry's own cost; figures also go to runs/bench-latest.json
 	@$(set_up) torch

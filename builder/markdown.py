@@ -37,7 +37,7 @@ def blocks(text: str) -> Iterator[Block]:
     """Yield a document's blocks in order; a fence or a generated block that has no end goes to the end."""
     held: list[str] = []
     first, kind, end = 1, "prose", ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if end:
             held.append(line)
             if line.strip() == end or (end != _END and re.fullmatch(rf"\s*{end}+\s*", line)):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from builder import audit, mentions, runs
+from builder import audit, mentions, quoting, runs
 from builder.cli import ferry
 from builder.cli._options import PATH
 from builder.cli._voice import envelope, say
@@ -25,7 +25,8 @@ def command(documents: tuple[Path, ...], as_json: bool) -> Exit:
     file and line, and a hint says where the true copy is.
 
     With Markdown documents, those are audited instead: each command, option, path, run, `make` goal and
-    module that they mention must exist. Exit code 3: something was found.
+    module that they mention must exist, and each figure in × or ms must have a marker (see `ferry docs`) and
+    be what the runs' raw logs give. Exit code 3: something was found.
 
     \b
     Example:  ferry audit README.md
@@ -79,7 +80,8 @@ def _misses(path: Path) -> list[mentions.Miss]:
     tops = (place for place in (folder, *folder.parents) if (place / ".git").exists())
     known = [run.id for run in (*runs.all_runs(), *runs.published_runs())]
     world = World(_commands(), next(tops, folder), known)
-    return sorted(mentions.misses(text, folder, world), key=lambda miss: miss.line)
+    found = [*mentions.misses(text, folder, world), *quoting.misses(text)]
+    return sorted(found, key=lambda miss: miss.line)
 
 
 def _commands() -> dict[str, dict[str, bool]]:

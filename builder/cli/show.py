@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
-from builder import results, runs, showing
+from builder import marks, quoting, results, runs, showing
 from builder import why as reasons
 from builder.cli._naming import run_and_case
 from builder.cli._voice import envelope, say
@@ -14,18 +16,20 @@ from builder.errors import Exit, UsageError
 
 
 @click.command("show")
-@click.argument("run", metavar="RUN[/CASE]")
+@click.argument("run", metavar="RUN[/CASE]|DOC:LINE")
 @click.option("--why", is_flag=True, help="With a case: the way from its raw samples to its verdict.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(run: str, why: bool, as_json: bool) -> Exit:
     """Show where a run stands, what it cost, where it comes from, its files, and how to repeat it.
 
     RUN/CASE shows a case's raw samples with their places in the log, and what became of them on the way to
-    its figures.
+    its figures. DOC:LINE does so for the marked figures on a line of a Markdown document.
 
     \b
     Example:  ferry show 20261130-143908/s08 --why
     """
+    if (place := re.fullmatch(r"(.+):(\d+)", run)) and Path(place[1]).is_file():
+        return _show_figures(Path(place[1]), int(place[2]), as_json)
     name, case = run_and_case(run)
     if why and not case:
         raise UsageError("--why is asked of one case", f"for example: ferry show {name}/s01 --why")
@@ -58,4 +62,23 @@ def _show_case(name: str, case: str, as_json: bool) -> Exit:
         "retracted": reason.retracted,
     }
     click.echo(envelope(content, run_id=found.id))
+    return Exit.OK
+
+
+def _show_figures(path: Path, line: int, as_json: bool) -> Exit:
+    """Show which rows the figures on a line come from; of a single row, the way from its raw samples."""
+    told = []
+    for quote in quoting.on_line(path, line):
+        mark = marks.parse(quote.mark or "")
+        rows, terms = (quoting.rows_of(mark), mark.terms) if mark else ((), ())
+        told.append({"figure": quote.text, "marker": quote.mark, "rows": [row.case_id for row in rows]})
+        if not as_json:
+            say(f"{quote.text} = {quote.mark}")
+            for row in rows:
+                cells = [f"{term.column} {results.cell(getattr(row, term.column))}" for term in terms]
+                say(f"  {row.run_id}/{row.case_id}: {', '.join(cells)}")
+            if len(rows) == 1:
+                say("\n".join(reasons.why(runs.find(rows[0].run_id), rows[0].case_id).lines()))
+    if as_json:
+        click.echo(envelope({"figures": told}, files=[path]))
     return Exit.OK
