@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -108,19 +108,20 @@ def git_state() -> tuple[str, bool]:
 
 
 def watch(
-    run: Run, backend: Backend, clock: Clock, patience_s: float
+    places: Mapping[Run, Backend], clock: Clock, patience_s: float
 ) -> Iterator[tuple[Watch, Status | bytes]]:
-    """Wait until every part is over; yield what is new of each. See `Watch.events` for what it raises."""
+    """Wait until every part of every run is over; yield what is new of each. See `until_over`."""
     watches = []
-    for part in (part for part in _sent(run) if not (run.has_come(part) or run.told(part).is_over)):
-        accepted = submission.accepted(run, part, backend, clock)
-        watches.append(Watch(run, part, accepted, backend, clock, patience_s))
+    for run, backend in places.items():
+        for part in (part for part in _sent(run) if not (run.has_come(part) or run.told(part).is_over)):
+            accepted = submission.accepted(run, part, backend, clock)
+            watches.append(Watch(run, part, accepted, backend, clock, patience_s))
     return until_over(watches)
 
 
 def _sent(run: Run) -> list[int]:
     """Return the parts without those that no place took, unless there is no other: then it is to be told."""
-    sent = [part for part in run.parts() if run.state(part) not in (State.REFUSED, State.HELD)]
+    sent = [part for part in run.parts() if not run.is_unpushed(part)]
     return sent or run.parts()
 
 

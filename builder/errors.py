@@ -151,6 +151,15 @@ class BugError(FerryError):
 
 
 @contextlib.contextmanager
+def a_no_is_final() -> Iterator[None]:
+    """Take a denial for a refusal: of a change, and of what does not depend on a run that may be young."""
+    try:
+        yield
+    except DeniedError as denied:
+        raise RefusedThereError(denied.message, denied.hint) from denied
+
+
+@contextlib.contextmanager
 def about(run_id: str) -> Iterator[None]:
     """Say of every error that leaves the block which run it is about."""
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from builder import announcing, crossing, runs, submission
-from builder.backends import Backend, State
+from builder.backends import Backend
 from builder.build import write_build
 from builder.bundle import Bundle, digest, make_bundle
 from builder.clock import Clock
@@ -29,15 +29,15 @@ _ANEW = "push the sweep anew"
 def resume(run: Run, backend: Backend, clock: Clock, tell: Tell, timeout_s: float = 0.0) -> int:
     """Push what a run still lacks; return the number of the part that was pushed.
 
-    A part that was held back or refused is pushed as it is. Else what is over is fetched, and the cases
-    without a result become the next part: its kernel carries the files of the first part's kernel, whatever
-    has become of the model here since then. `timeout_s` is its own limit, 0 for the run's.
+    A part that was held back, refused or given up unpushed is pushed as it is. Else what is over is fetched,
+    and the cases without a result become the next part: its kernel carries the files of the first part's
+    kernel, whatever has become of the model here since then. `timeout_s` is its own limit, 0 for the run's.
 
     Raises UsageError when a part is under way or nothing is missing.
     """
     for part in run.coming():
         if run.submission(part) is None:
-            if run.state(part) not in (State.REFUSED, State.HELD):
+            if not run.is_unpushed(part):
                 raise UsageError(f"a push of run {run.id} was interrupted", f"ferry pull {run.id}")
             return _submit(run, part, backend, clock, tell)
     crossing.fetch(run, backend, clock)

@@ -153,6 +153,11 @@ class Run:
         """Return the parts whose log and outputs are not here yet."""
         return [part for part in self.parts() if not self.has_come(part)]
 
+    def is_unpushed(self, part: int) -> bool:
+        """Whether no place has taken a part, nor will unless `ferry resume` pushes it."""
+        no = (State.REFUSED, State.HELD, State.CANCELLED)
+        return self.state(part) in no and self.submission(part) is None
+
     @property
     def is_probe(self) -> bool:
         """Whether it is a probe, which nobody means who names no run."""
@@ -162,8 +167,10 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more is to come: its rows have been written, or no place took it."""
-        return self.state(0) == "parsed" or all(self.state(part) == "refused" for part in self.parts())
+        """Whether nothing more is to come: its rows have been written, or no place took it, nor will."""
+        return self.state(0) == "parsed" or all(
+            self.is_unpushed(part) and self.state(part) != State.HELD for part in self.parts()
+        )
 
     @contextlib.contextmanager
     def lock(self, name: str = "journal") -> Iterator[None]:

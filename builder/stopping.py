@@ -15,6 +15,18 @@ BEGIN_S = 60.0  # so long may a log take to begin before its run is stopped
 KEEP_S = 60.0  # after which a log that is never silent is taken to be here
 
 
+def give_up(run: Run, part: int) -> bool:
+    """End a part that is held back here for a free session: who waits with it then leaves.
+
+    False: it is not held back.
+    """
+    with run.lock("submit"):
+        if run.state(part) != State.HELD:
+            return False
+        run.record(State.CANCELLED, part, "stopped before it was pushed")
+    return True
+
+
 def stop(run: Run, part: int, backend: Backend, clock: Clock, lose_log: bool = False) -> None:
     """End a part where it runs; where that takes its log away, the log is fetched first.
 

@@ -47,14 +47,25 @@ def quietly(_: str) -> None:
 
 
 def submit(
-    run: Run, part: int, backend: Backend, clock: Clock, tell: Callable[[str], None] = quietly
+    run: Run,
+    part: int,
+    backend: Backend,
+    clock: Clock,
+    tell: Callable[[str], None] = quietly,
+    unless_stopped: bool = False,
 ) -> Submission:
     """Submit a part once, however often this is called and wherever an earlier call was killed.
 
-    Raises what the backend raises; a refusal is in the journal then.
+    Raises what the backend raises; a refusal is in the journal then. RefusedHereError, `unless_stopped`, for
+    a part that somebody has given up meanwhile.
     """
     with run.lock("submit"):
         accepted = run.submission(part)
+        if unless_stopped and accepted is None and run.state(part) == State.CANCELLED:
+            raise RefusedHereError(
+                f"run {run.id} was stopped before it was pushed",
+                f"to push it after all: ferry resume {run.id}",
+            )
         if accepted is None:
             accepted = _submit_or_find(run, intent(run, part), backend, clock, tell)
             run.write_submission(part, accepted)
@@ -90,11 +101,11 @@ def accepted(run: Run, part: int, backend: Backend, clock: Clock) -> Submission:
 
     Raises UsageError for a part that was refused or is held back: only `ferry resume` pushes those.
     """
-    state = run.state(part)
-    if run.submission(part) is None and state in (State.REFUSED, State.HELD):
+    if run.is_unpushed(part):
         why = next((entry.detail for entry in reversed(run.journal()) if entry.part == part), "")
         raise UsageError(
-            f"part {part} of run {run.id} was not pushed, it is {state}: {why}", f"ferry resume {run.id}"
+            f"part {part} of run {run.id} was not pushed, it is {run.state(part)}: {why}",
+            f"ferry resume {run.id}",
         )
     return submit(run, part, backend, clock)
 
@@ -108,10 +119,10 @@ def submit_when_free(
         busy = retry.read(backend.active, clock)
         if not most or len(busy) < most:
             try:
-                return submit(run, part, backend, clock, tell)
+                return submit(run, part, backend, clock, tell, unless_stopped=True)
             except NoSlotError as full:
                 busy = busy or [full.message]
-        if run.state(part) != State.HELD:
+        if run.state(part) not in (State.HELD, State.CANCELLED):
             run.record(State.HELD, part, f"waits for a free session; taken by {', '.join(busy)}")
             tell(
                 f"run {run.id} waits here for a free session; taken by {', '.join(busy)}. "

@@ -6,6 +6,7 @@ A local limit that passes is no failure over there: the run goes on.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 from builder import retry, submission
@@ -190,32 +191,42 @@ class Watch:
 def until_over(watches: Sequence[Watch]) -> Iterator[tuple[Watch, Status | bytes]]:
     """Watch several parts to their ends: while there is more than one, all are asked for in one go.
 
-    Yields each with what is new of it; the last one is followed by its log.
+    Yields each with what is new of it; the last one is followed by its log. One that cannot be waited for
+    costs no other: what it raises, as `Watch.events` does, comes when the others are over.
     """
-    waiting = list(watches)
+    waiting, problems = list(watches), list[FerryError]()
     while len(waiting) > 1:
-        before = [watch.now for watch in waiting]
-        _ask_all(waiting)
-        for watch, was in zip(waiting, before, strict=True):
-            if watch.now != was:
+        before = {watch: watch.now for watch in waiting}
+        lost = _ask_all(waiting)
+        problems += lost.values()
+        for watch in waiting:
+            if watch.now != before[watch]:
                 yield watch, watch.now
-        waiting = [watch for watch in waiting if not watch.now.state.is_over]
+        waiting = [watch for watch in waiting if not (watch.now.state.is_over or watch in lost)]
         if len(waiting) > 1:
             waiting[0].nap(max(watch.backend.limits().poll_s for watch in waiting))
     for watch in waiting:
         for seen in watch.events():
             yield watch, seen
+    for problem in problems:
+        raise problem
 
 
-def _ask_all(watches: Sequence[Watch]) -> None:
-    """Ask each place once about all that it has; when it fails, about one after another."""
+def _ask_all(watches: Sequence[Watch]) -> dict[Watch, FerryError]:
+    """Ask each place once about all that it has; when it fails, about one after another.
+
+    Returns those that cannot be waited for, with the reason.
+    """
+    lost: dict[Watch, FerryError] = {}
     for name in dict.fromkeys(watch.backend.name for watch in watches):
         there = [watch for watch in watches if watch.backend.name == name]
-        try:
+        answers: Sequence[Status | None] = [None] * len(there)
+        with contextlib.suppress(FerryError):
             answers = there[0].backend.status([watch.submission for watch in there])
-        except FerryError:
-            for watch in there:
-                watch.ask()
-        else:
-            for watch, now in zip(there, answers, strict=True):
-                watch.learn(now)
+        for watch, now in zip(there, answers, strict=True):
+            try:
+                watch.learn(now) if now else watch.ask()
+            except FerryError as problem:
+                problem.run_id = watch.run.id
+                lost[watch] = problem
+    return lost

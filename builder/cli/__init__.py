@@ -35,9 +35,13 @@ class LazyGroup(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        click.echo(f"ferry {version('gpuferry')}")
+        try:
+            told = version("gpuferry")
+        except PackageNotFoundError:
+            told = "from its sources, not installed"
+        click.echo(f"ferry {told}")
         ctx.exit()
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from builder import crossing, stopping
 from builder.backends import Backend, Status
 from builder.cli._progress import Progress
-from builder.clock import SystemClock
+from builder.clock import Clock, SystemClock
 from builder.errors import InterruptError, UsageError
 from builder.log import LogReader
 from builder.runs import Run
@@ -16,23 +16,26 @@ from builder.waiting import Watch
 from harness.events import CaseDone, DamagedEventError, Event, Plan, decode
 
 
-def follow(run: Run, backend: Backend, patience_s: float) -> None:
-    """Show the run's cases as they end, until every part is over.
+def follow(places: Mapping[Run, Backend], patience_s: float) -> None:
+    """Show the cases of these runs as they end, until every part is over: one poller for all of them.
 
-    Ctrl-C stops a local run, which lives on this machine only, and leaves any other alone.
+    Ctrl-C stops local runs, which live on this machine only, and leaves any others alone.
     """
     clock = SystemClock()
     try:
-        _show(crossing.watch(run, backend, clock, patience_s), Progress(backend, clock))
+        _show(crossing.watch(places, clock, patience_s), Progress(clock))
     except KeyboardInterrupt:
-        if run.spec.backend != "local":
-            raise InterruptError(
-                f"detached from run {run.id}, which goes on", f"to come back: ferry pull {run.id}"
-            ) from None
-        with contextlib.suppress(UsageError):  # it has just ended by itself
-            stopping.stop(run, run.parts()[-1], backend, clock)
-        said = f"stopped run {run.id}"
-        raise InterruptError(said, f"what was measured until now: ferry pull {run.id}") from None
+        said = [_interrupted(run, backend, clock) for run, backend in places.items()]
+        names = " ".join(run.id for run in places)
+        raise InterruptError("; ".join(said), f"to come back: ferry pull {names}") from None
+
+
+def _interrupted(run: Run, backend: Backend, clock: Clock) -> str:
+    if run.spec.backend != "local":
+        return f"detached from run {run.id}, which goes on"
+    with contextlib.suppress(UsageError):  # it has just ended by itself
+        stopping.stop(run, run.parts()[-1], backend, clock)
+    return f"stopped run {run.id}, with what was measured until now"
 
 
 def _show(seen: Iterable[tuple[Watch, Status | bytes]], progress: Progress) -> None:

@@ -10,8 +10,8 @@ import click
 from builder import results, stats, submission, timings
 from builder.backends import Backend, State, Status
 from builder.cli._notes import busy_lines, note
+from builder.cli._voice import document, for_people, in_json
 from builder.cli._voice import envelope as envelope
-from builder.cli._voice import for_people
 from builder.cli._voice import say as say
 from builder.cli._voice import show_error as show_error
 from builder.clock import SystemClock
@@ -47,38 +47,45 @@ def show_pushed(run: Run, backend: Backend, as_json: bool, part: int = FIRST_PAR
 
 def show_outcome(outcome: Outcome, state: str, as_json: bool) -> Exit:
     """Show a run's rows as a table, or as the envelope; return its exit code."""
-    records, rows, retracted = outcome.records, outcome.rows, outcome.retracted
     if as_json:
-        cells = [{name: results.cell(getattr(row, name)) for name in results.COLUMNS} for row in rows]
-        text = envelope(
-            {
-                "rows": cells,
-                "problems": [*outcome.notes, *records.problems],
-                "retracted": {
-                    row.case_id: because for row in rows if (because := retracted.why(row.case_id))
-                },
-            },
-            run_id=records.run_id,
-            state=state,
-            exit_code=outcome.exit_code,
-            counts=results.counts(rows),
-            files=outcome.files,
-        )
-        click.echo(text)
-        return outcome.exit_code
-    if rows:
-        _table(rows, retracted)
+        click.echo(in_json(outcome_document(outcome, state)))
+    else:
+        tell_outcome(outcome, state)
+    return outcome.exit_code
+
+
+def outcome_document(outcome: Outcome, state: str) -> dict[str, object]:
+    """Return what programs are told of a run's rows."""
+    records, rows = outcome.records, outcome.rows
+    because = {row.case_id: outcome.retracted.why(row.case_id) for row in rows}
+    return document(
+        {
+            "rows": [{name: results.cell(getattr(row, name)) for name in results.COLUMNS} for row in rows],
+            "problems": [*outcome.notes, *records.problems],
+            "retracted": {case_id: why for case_id, why in because.items() if why},
+        },
+        run_id=records.run_id,
+        state=state,
+        exit_code=outcome.exit_code,
+        counts=results.counts(rows),
+        files=outcome.files,
+    )
+
+
+def tell_outcome(outcome: Outcome, state: str) -> None:
+    """Show people a run's rows as a table, with what is to be said of them."""
+    if outcome.rows:
+        _table(outcome.rows, outcome.retracted)
     else:
         say("the plan of no case is in the log, so that there are no results")
-    for problem in (*outcome.notes, *records.problems):
+    for problem in (*outcome.notes, *outcome.records.problems):
         say(f"note: {problem}")
-    for line in busy_lines(records):
+    for line in busy_lines(outcome.records):
         say(line)
     for path in outcome.files:
         say(str(path))
     if state == "parsed" and (told := _next(outcome)):
         say(told)
-    return outcome.exit_code
 
 
 def _next(outcome: Outcome) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import click
 
@@ -22,11 +22,10 @@ _BEGIN = "\r\x1b[K"  # to the line's start, and nothing left of what stood there
 class Progress:
     """What is known of the run that is watched. Its line is not shown where stderr is no terminal."""
 
-    backend: Backend
     clock: Clock
     planned: int = 0
     ended: int = 0
-    state: str = ""
+    states: dict[str, str] = field(default_factory=dict)  # by what was submitted
     quota: str = ""
 
     def __post_init__(self) -> None:
@@ -36,11 +35,12 @@ class Progress:
 
     def learn(self, watch: Watch, status: Status) -> None:
         """Show a new state, with the quota as it was when the run was first seen."""
-        if not self.state:
-            self.quota = _quota(self.backend)
-        if status.state != self.state:
-            self.state = status.state
-            self.tell(f"{watch.submission.slug} is {status.state} ({self._elapsed()}){self.quota}")
+        if not self.states:
+            self.quota = _quota(watch.backend)
+        slug = watch.submission.slug
+        if status.state != self.states.get(slug):
+            self.states[slug] = status.state
+            self.tell(f"{slug} is {status.state} ({self._elapsed()}){self.quota}")
         if status.message:
             self.tell(status.message)
         self.show()
@@ -58,8 +58,11 @@ class Progress:
 
     def show(self) -> None:
         """Show the line that is written over."""
-        line = f"{self.state} · {self.ended}/{self.planned} cases · {self._elapsed()}{self.quota}"
-        if self._live and self.state and line != self._shown:
+        if not (self._live and self.states):
+            return
+        states = ", ".join(dict.fromkeys(self.states.values()))
+        line = f"{states} · {self.ended}/{self.planned} cases · {self._elapsed()}{self.quota}"
+        if line != self._shown:
             click.echo(_BEGIN + one_line(line), nl=False, err=True)
             self._shown = line
 

@@ -35,14 +35,24 @@ def say(text: str) -> None:
 def show_error(error: FerryError) -> Exit:
     """Show one red sentence and its hint, or the envelope when `--json` was given; return the exit code."""
     if wants_json():
-        content = {"error": {"message": error.message, "hint": error.hint}}
         with contextlib.suppress(OSError):  # stdout itself may be what is wrong
-            click.echo(envelope(content, run_id=error.run_id, exit_code=error.exit_code))
+            click.echo(in_json(error_document(error)))
     else:
         click.secho(printable(error.message), fg="red", err=True)
         if error.hint:
             click.echo(f"hint: {printable(error.hint)}", err=True)
     return error.exit_code
+
+
+def error_document(error: FerryError) -> dict[str, object]:
+    """Return what programs are told of an error."""
+    content = {"error": {"message": error.message, "hint": error.hint}}
+    return document(content, run_id=error.run_id, exit_code=error.exit_code)
+
+
+def in_json(content: Mapping[str, object]) -> str:
+    """Return the text of a JSON document."""
+    return json.dumps(content, indent=2)
 
 
 def document(
@@ -77,4 +87,4 @@ def envelope(
 ) -> str:
     """Return the text of a command's JSON document; see `document`."""
     told = document(content, run_id=run_id, state=state, exit_code=exit_code, counts=counts, files=files)
-    return json.dumps(told, indent=2)
+    return in_json(told)

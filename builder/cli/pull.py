@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
-from builder import crossing, runs
-from builder.backends import Status
+from builder import backends, runs
+from builder.backends import Backend
+from builder.cli._bringing import Brought, bring
 from builder.cli._following import follow
 from builder.cli._options import WAIT
-from builder.cli._output import envelope, say, show_outcome
-from builder.clock import SystemClock
-from builder.errors import Exit, about
+from builder.cli._voice import envelope, error_document, in_json, say, show_error
+from builder.errors import Exit, FerryError, InterruptError, about, worst
 from builder.outputs import Wanted
 from builder.runs import Run
 
@@ -18,7 +20,7 @@ _MIB = 1 << 20
 
 
 @click.command("pull")
-@click.argument("run", required=False)
+@click.argument("names", nargs=-1, metavar="[RUN]...")
 @WAIT
 @click.option("--no-wait", is_flag=True, help="Return at once with what is there.")
 @click.option("--include", multiple=True, metavar="PATTERN", help="Bring only outputs with such a name.")
@@ -28,7 +30,7 @@ _MIB = 1 << 20
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    run: str | None,
+    names: tuple[str, ...],
     patience_s: float,
     no_wait: bool,
     include: tuple[str, ...],
@@ -38,27 +40,62 @@ def command(
 ) -> Exit:
     """Wait, fetch log and outputs, parse, and print the table; works from another shell, another day.
 
-    RUN is a run's id or the beginning of one; without it the last unfinished run is pulled. The results
-    always come; what else did not is listed, and a second pull brings it.
+    RUN is a run's id or the beginning of one; without it the last unfinished run is pulled. Several runs are
+    waited for together, and what goes wrong with one costs no other. The results always come; what else did
+    not is listed, and a second pull brings it.
 
     \b
     Example:  ferry pull 20261130 --exclude '*.pt' --max-mib 100
     """
-    found = runs.find(run)
-    backend = crossing.backend_of(found)
-    with about(found.id):
-        if not no_wait and not backend.limits().by_hand:
-            follow(found, backend, patience_s)
-        status = crossing.fetch(found, backend, SystemClock(), Wanted(include, exclude, max_mib * _MIB))
-        if found.logs() or status.state.is_over:
-            return show_outcome(crossing.parse(found), found.state(0) or status.state, as_json)
-    return _nothing_yet(found, status, as_json)
-
-
-def _nothing_yet(run: Run, status: Status, as_json: bool) -> Exit:
+    found = list(dict.fromkeys(runs.find(name) for name in names or (None,)))
+    by_name = {name: backends.load(name) for name in {run.spec.backend for run in found}}
+    places = {run: by_name[run.spec.backend] for run in found}
+    waited = {run: place for run, place in places.items() if not (no_wait or place.limits().by_hand)}
+    wanted = Wanted(include, exclude, max_mib * _MIB)
+    if len(found) > 1:
+        return _pull_several(places, waited, patience_s, wanted, as_json)
+    [(run, place)] = places.items()
+    with about(run.id):
+        follow(waited, patience_s)
+        code, document = bring(run, place, wanted, as_json)
     if as_json:
-        click.echo(envelope(run_id=run.id, state=status.state, exit_code=Exit.INCOMPLETE))
-    else:
-        say(f"run {run.id} is {status.state}; nothing has come back yet")
-        say(status.message or f"next: ferry pull {run.id}")
-    return Exit.INCOMPLETE
+        click.echo(in_json(document))
+    return code
+
+
+def _pull_several(
+    places: Mapping[Run, Backend],
+    waited: Mapping[Run, Backend],
+    patience_s: float,
+    wanted: Wanted,
+    as_json: bool,
+) -> Exit:
+    """Pull runs with one poller for all; the worst exit code is that of the command."""
+    codes, documents = [], []
+    try:
+        follow(waited, patience_s)
+    except InterruptError:
+        raise
+    except FerryError as problem:  # what is over is fetched all the same
+        codes.append(problem.exit_code)
+        if not as_json:
+            show_error(problem)
+    for run, place in places.items():
+        if not as_json:
+            say(f"run {run.id}")
+        code, document = _one_of_several(run, place, wanted, as_json)
+        codes.append(code)
+        documents.append(document)
+    if as_json:
+        click.echo(envelope({"runs": documents}, exit_code=worst(*codes)))
+    return worst(*codes)
+
+
+def _one_of_several(run: Run, place: Backend, wanted: Wanted, as_json: bool) -> Brought:
+    try:
+        with about(run.id):
+            return bring(run, place, wanted, as_json)
+    except FerryError as problem:
+        if not as_json:
+            show_error(problem)
+        return problem.exit_code, error_document(problem)

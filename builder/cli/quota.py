@@ -7,7 +7,7 @@ import click
 from builder import backends
 from builder.backends import Quota
 from builder.cli._output import envelope, say
-from builder.errors import Exit
+from builder.errors import Exit, a_no_is_final
 
 
 @click.command("quota")
@@ -20,7 +20,8 @@ def command(backend: str, as_json: bool) -> Exit:
     Example:  ferry quota
     """
     place = backends.load(backend)
-    found = place.quota()
+    with a_no_is_final():
+        found = place.quota()
     if as_json:
         rows = [{**vars(quota), "left_s": quota.left_s} for quota in found]
         click.echo(envelope({"account": place.account(), "quota": rows}))

@@ -47,6 +47,6 @@ def command(
         return show_pushed(run, backend, as_json)
     say(f"run {run.id}: {len(spec.cases)} cases on {spec.backend}")
     with about(run.id):
-        follow(run, backend, patience_s)
+        follow({run: backend}, patience_s)
         crossing.fetch(run, backend, SystemClock())
         return show_outcome(crossing.parse(run), run.state(0), as_json)

@@ -7,7 +7,7 @@ import sys
 import click
 
 from builder import crossing, runs, stopping
-from builder.cli._output import say
+from builder.cli._output import envelope, say
 from builder.clock import SystemClock
 from builder.errors import Exit, UsageError, about
 from builder.runs import Run
@@ -19,23 +19,37 @@ from builder.runs import Run
 @click.option(
     "--lose-log", is_flag=True, help="Where stopping deletes the log: even if it cannot be fetched."
 )
-def command(run: str | None, yes: bool, lose_log: bool) -> Exit:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(run: str | None, yes: bool, lose_log: bool, as_json: bool) -> Exit:
     """End a run where it runs; without RUN the last unfinished one.
 
     On Kaggle deleting the kernel is the only way to end it, which takes its log and outputs away there: the
     log is fetched first, and you are asked.
+    A run that is held here for a free session is just not pushed any more.
 
     \b
     Example:  ferry stop 20261130
     """
     found = runs.find(run)
-    backend = crossing.backend_of(found)
-    with about(found.id):
-        if backend.limits().stop_deletes and not yes:
-            _ask(found)
-        stopping.stop(found, found.parts()[-1], backend, SystemClock(), lose_log)  # those before it are over
-    say(f"asked {found.spec.backend} to stop run {found.id}. What was measured: ferry pull {found.id}")
+    part = found.parts()[-1]  # those before it are over
+    if stopping.give_up(found, part):
+        said = f"run {found.id} is not pushed any more. To push it after all: ferry resume {found.id}"
+    else:
+        _stop(found, part, yes, lose_log)
+        said = f"asked {found.spec.backend} to stop run {found.id}. What was measured: ferry pull {found.id}"
+    if as_json:
+        click.echo(envelope(run_id=found.id, state=found.told(part)))
+    else:
+        say(said)
     return Exit.OK
+
+
+def _stop(run: Run, part: int, yes: bool, lose_log: bool) -> None:
+    backend = crossing.backend_of(run)
+    with about(run.id):
+        if backend.limits().stop_deletes and not yes:
+            _ask(run)
+        stopping.stop(run, part, backend, SystemClock(), lose_log)
 
 
 def _ask(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -24,7 +25,7 @@ def stream(*texts: str) -> bytes:
 
 def read(content_type: str, *blocks: bytes) -> list[tuple[str, str]]:
     """The writes that the records hold."""
-    found = [json.loads(line) for line in records(content_type, iter(blocks))]
+    found = [json.loads(line) for line in b"".join(records(content_type, iter(blocks))).splitlines()]
     return [(record["stream_name"], record["data"]) for record in found]
 
 
@@ -70,8 +71,25 @@ def test_the_charset_is_the_declared_one_or_utf_8(charset: str) -> None:
 )
 def test_a_stored_log_has_the_records_of_the_stream(body: str) -> None:
     """Whoever comes back after the end can skip what the stream had brought: the bytes are the same."""
-    live = list(records(EVENTS, iter([stream(*map(json.dumps, RECORDS), "END_OF_LOG")])))
-    assert list(records("application/json", iter([body.encode()]))) == live
+    live = b"".join(records(EVENTS, iter([stream(*map(json.dumps, RECORDS), "END_OF_LOG")])))
+    assert b"".join(records("application/json", iter([body.encode()]))) == live
+
+
+@pytest.mark.parametrize("form", [EVENTS, "application/json"])
+def test_a_large_log_on_one_line_takes_a_moment(form: str) -> None:
+    """What comes of a line is not copied again with each block: 20 MB in 2,500 blocks cost no minute."""
+    text = json.dumps(RECORDS[0] | {"data": "x" * 20_000_000})
+    body = stream(text, "END_OF_LOG") if form == EVENTS else f"[{text}]".encode()
+    began = time.process_time()
+    [(_, data)] = read(form, *(body[at : at + 8000] for at in range(0, len(body), 8000)))
+    assert len(data) == 20_000_000
+    assert time.process_time() - began < 3
+
+
+def test_half_a_character_costs_nothing_else() -> None:
+    """A half of a pair, which JSON can escape and UTF-8 cannot hold, is replaced."""
+    body = stream('{"stream_name":"stdout","data":"a\\ud800b"}', "END_OF_LOG")
+    assert read(EVENTS, body) == [("stdout", "a?b")]
 
 
 def test_what_is_no_record_is_a_line_of_text() -> None:

@@ -36,7 +36,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, tmp_run: Run) ->
     clock = Hourglass()
     monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    progress = Progress(Counted(), clock)
+    progress = Progress(clock)
     watch = Watch(tmp_run, 1, Submission("manual", "", "ferry-x-1"), Counted(), clock, 0.0)
     progress.learn(watch, Status(State.RUNNING))
     progress.planned = 2

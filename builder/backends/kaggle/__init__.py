@@ -6,7 +6,6 @@ answers for whatever ran last. No slug is used twice, so a kernel of that name i
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from builder.backends.kaggle import answers, checks, livelog
 from builder.backends.kaggle.service import Reference, Service
 from builder.backends.kaggle.wire import Wire
 from builder.build import CODE_FILES
-from builder.errors import DeniedError, FerryError, InfrastructureError, RefusedThereError
+from builder.errors import DeniedError, FerryError, InfrastructureError, RefusedThereError, a_no_is_final
 from builder.runs import atomic_write
 
 INVALID = ("tags", "dataset_sources", "competition_sources", "kernel_sources", "model_sources")
@@ -44,7 +43,7 @@ class Kaggle:
         when it cannot be known whether it was accepted.
         """
         owner = self.account()
-        with _a_no_is_final():
+        with a_no_is_final():
             answer = self.service.save_kernel(**_what_to_save(intent, owner))
         invalid = [f"{what} {name}" for what in INVALID for name in getattr(answer, f"invalid_{what}")]
         owner, slug = _named(answer.url) or (owner, intent.slug)
@@ -128,7 +127,7 @@ class Kaggle:
     def stop(self, submission: Submission) -> None:
         """Delete the kernel: the service has no other way to end a session."""
         owner, slug, _ = Reference.of(submission)
-        with _a_no_is_final():
+        with a_no_is_final():
             problem = self.service.delete_kernel(owner, slug)
         if problem:
             raise RefusedThereError(
@@ -182,15 +181,6 @@ class Kaggle:
             return answers.status_of(self.service.session_status(user_name=owner, kernel_slug=slug)).state
         except DeniedError:  # a deleted kernel stays in the list for a while
             return State.UNKNOWN
-
-
-@contextlib.contextmanager
-def _a_no_is_final() -> Iterator[None]:
-    """What denies a change has refused it; a question may be answered otherwise later."""
-    try:
-        yield
-    except DeniedError as denied:
-        raise RefusedThereError(denied.message, denied.hint) from denied
 
 
 def _what_to_save(intent: Intent, owner: str) -> dict[str, object]:

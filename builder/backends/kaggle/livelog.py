@@ -13,73 +13,110 @@ import threading
 from collections.abc import Iterator
 from email.message import Message
 
+import msgspec
+
 from builder.errors import InfrastructureError
 
 END = "END_OF_LOG"
 TICK_S = 3.0  # how often silence is told
 
 
+class _Write(msgspec.Struct, gc=False, kw_only=True):
+    stream_name: str = "stdout"
+    data: str
+
+
+_decode = msgspec.json.Decoder(_Write).decode
+_decode_several = msgspec.json.Decoder(list[_Write]).decode
+_encode = msgspec.json.Encoder().encode
+_UNFIT = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
 def records(content_type: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield records as they come. InfrastructureError when an event stream ends without its last word."""
+    """Yield records as they come, those of a block together.
+
+    InfrastructureError when an event stream ends without its last word.
+    """
     header = Message()
     header["Content-Type"] = content_type or "application/json"
-    lines = _lines(blocks, header.get_content_charset("utf-8"))
+    batches = _lines(blocks, header.get_content_charset("utf-8"))
     if header.get_content_type() != "text/event-stream":
-        yield from _stored("\n".join(lines))
+        yield from filter(None, (b"".join(map(_stored, lines)) for lines in batches))
         return
-    for line in lines:
-        if not line.startswith("data:"):
-            continue  # an empty line, a comment that keeps the connection alive, an event's name
-        data = line[len("data:") :].strip()
-        if data == END:
+    for lines in batches:
+        # What is no data: an empty line, a comment that keeps the connection alive, an event's name.
+        data = [line[len("data:") :].strip() for line in lines if line.startswith("data:")]
+        has_ended = END in data
+        if said := b"".join(map(_record, data[: data.index(END)] if has_ended else data)):
+            yield said
+        if has_ended:
             return
-        yield _record(data)
     raise InfrastructureError("the live log was cut off", "the log begins anew on the next connection")
 
 
-def _lines(blocks: Iterator[bytes], charset: str) -> Iterator[str]:
+def _lines(blocks: Iterator[bytes], charset: str) -> Iterator[list[str]]:
+    """Yield the lines that each block completes; a line may be as long as the log."""
     try:
         decoder = codecs.getincrementaldecoder(charset)("replace")
     except LookupError:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    held = ""
+    held: list[str] = []
     for block in blocks:
-        *whole, held = (held + decoder.decode(block)).split("\n")
-        for line in whole:
-            yield line.removesuffix("\r")
-    if held := held + decoder.decode(b"", final=True):
-        yield held
+        first, *others = decoder.decode(block).split("\n")
+        held.append(first)
+        if others:
+            yield [line.removesuffix("\r") for line in ("".join(held), *others[:-1])]
+            held = others[-1:]
+    if last := "".join(held) + decoder.decode(b"", final=True):
+        yield [last]
 
 
-def _stored(text: str) -> Iterator[bytes]:
-    """Yield the records of an array, also a cut one, or of records one a line; other lines are text."""
-    for line in text.split("\n"):
-        if piece := line.strip().lstrip("[,").removesuffix("]").strip():
-            yield from _each(piece)
-
-
-def _each(piece: str) -> Iterator[bytes]:
+def _stored(line: str) -> bytes:
+    """Return the records on a line of an array, whole or cut, or of records one a line; else its text."""
+    piece = line.strip().lstrip("[,").removesuffix("]").strip().rstrip(",")
+    if not piece:
+        return b""
     try:
-        found = json.loads(f"[{piece.rstrip(',')}]")  # an array may stand on one line
+        return b"".join(map(_written, _decode_several(f"[{piece}]")))
+    except _UNFIT:
+        return _odd(piece)
+
+
+def _odd(piece: str) -> bytes:
+    """Return what is on a line that has not just sound records."""
+    try:
+        found = json.loads(f"[{piece}]")
     except (ValueError, RecursionError):
         found = [piece]
-    for item in found:
-        yield _record(json.dumps(item) if isinstance(item, dict) else str(item))
+    return b"".join(_record(json.dumps(item) if isinstance(item, dict) else str(item)) for item in found)
 
 
 def _record(data: str) -> bytes:
     """Return one record in one spelling; what is none becomes a line of stdout."""
     try:
+        return _written(_decode(data))
+    except _UNFIT:
+        return _written(_mended(data))
+
+
+def _mended(data: str) -> _Write:
+    try:
         content = json.loads(data)
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or "data" not in content:
-        content = {"stream_name": "stdout", "data": data + "\n"}
-    plain = {
-        "stream_name": str(content.get("stream_name", "stdout")),
-        "data": content["data"] if isinstance(content["data"], str) else json.dumps(content["data"]),
-    }
-    return json.dumps(plain).encode() + b"\n"
+        return _Write(data=_sound(data) + "\n")
+    text = content["data"] if isinstance(content["data"], str) else json.dumps(content["data"])
+    return _Write(stream_name=_sound(str(content.get("stream_name", "stdout"))), data=_sound(text))
+
+
+def _sound(text: str) -> str:
+    """Replace halves of characters, which no encoding takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _written(write: _Write) -> bytes:
+    return _encode(write) + b"\n"
 
 
 def with_silence(blocks: Iterator[bytes], tick_s: float) -> Iterator[bytes]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CONNECT_S = 10.0
 READ_S = 45.0  # without a single byte
 ANSWER_S = 300.0  # for the whole of an answer
+SLOWEST = 20_000.0  # bytes a second of a file, after as long: what comes more slowly is not waited for
 SILENCE_S = 150.0  # of a live log: what lies between cuts an idle one after two minutes
 BLOCK = 65_536
 _AGENT = "gpuferry"
@@ -91,7 +92,17 @@ class Wire:
                     f"{urlsplit(url).hostname} answered {response.status_code} to the link of {name}",
                     "links expire: the next try gets a new one",
                 )
-        return response.headers, _blocks(response, name)
+        return response.headers, self._in_time(response, name)
+
+    def _in_time(self, response: requests.Response, name: str) -> Iterator[bytes]:
+        """Yield a file's blocks; its size is its own, so that its deadline moves on with what has come."""
+        end = self._clock.monotonic() + ANSWER_S
+        for block in _blocks(response, name):
+            yield block
+            end += len(block) / SLOWEST
+            if self._clock.monotonic() > end:
+                response.close()
+                raise InfrastructureError(f"{name} came too slowly to be waited for", "try again later")
 
     def _send(
         self,
