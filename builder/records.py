@@ -134,13 +134,14 @@ def read_records(
     """Read one or several logs and events files of a run, in any form and order, and merge them.
 
     `planned` are cases by part that are known to belong to the run, so that they have a record even when the
-    log has lost its plan. UsageError when a file cannot be read, when there are several runs and `run_id`
-    does not choose one, or when there is not the one it names.
+    log has lost its plan or is of another run. UsageError when a file cannot be read, when there are several
+    runs and `run_id` does not choose one, or when there is not the one it names and nothing is `planned`.
     """
     merged = _Merged()
     for source in sources:
         merged.read(source)
-    run_id = _chosen(run_id, merged.runs)
+    if not (run_id and planned):
+        run_id = _chosen(run_id, merged.runs)
     settled = settle(merged.claims(run_id))
     attempts = _attempts(settled.events, settled.sealed)
     cases = tuple(_cases(run_id, attempts, planned or {}))

@@ -183,6 +183,16 @@ def test_quota_without_used(kaggle_environment: KaggleServer) -> None:
     assert "GPU: 0.00 of 30.00 h used" in done.stderr
 
 
+def test_quota_with_a_wrong_key(kaggle_environment: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A credential that is not accepted is no matter of trying again: exit 2, and which one it is."""
+    monkeypatch.delenv("KAGGLE_API_TOKEN")
+    for name, value in (GOOD_KEY | {"KAGGLE_KEY": "wrong"}).items():
+        monkeypatch.setenv(name, value)
+    done = run_ferry("quota")
+    assert done.returncode == Exit.USAGE
+    assert "is not accepted: make a new token" in done.stderr and "KAGGLE_KEY" in done.stderr
+
+
 def test_quota_of_a_place_that_counts_nothing() -> None:
     """Locally there is none."""
     assert "nothing is counted on local" in run_ferry("quota", "--backend", "local").stderr

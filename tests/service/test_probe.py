@@ -57,9 +57,28 @@ def test_a_probe_is_never_the_default_run(hurried: KaggleServer) -> None:
     [run] = runs.all_runs()
     assert not run.is_finished and run.is_probe
     assert ferry("pull").code == 2
+
+
+@pytest.mark.parametrize(("hardware", "code"), [(TWO_T4, 0), (P100, 6)], ids=["right", "wrong"])
+def test_a_probe_is_pulled_later(hurried: KaggleServer, hardware: Mapping[str, object], code: int) -> None:
+    """A pull tells what a probe has found, as the probe itself does, and keeps it."""
+    hurried.knobs.hold, hurried.knobs.hardware = True, hardware
+    assert ferry(*PROBE, "--wait", "1m").code == 124
+    [run] = runs.all_runs()
     hurried.knobs.hold = False
+    done = ferry("pull", run.id)
+    assert done.code == code
+    assert "capability" in done.err and "the plan of no case" not in done.err
+    assert ("it is what was asked for" if code == 0 else "not what was asked for") in done.err
+    assert Path(done.err.splitlines()[-1]).name == "kaggle-alice-NvidiaTeslaT4.json"
+
+
+def test_a_probe_that_dies_is_told(hurried: KaggleServer) -> None:
+    """A probe that has reported nothing is exit 4, and shows no device."""
     hurried.knobs.stand_in = "raise SystemExit(1)"
-    assert ferry("pull", run.id).code != 0
+    done = ferry(*PROBE)
+    assert done.code == 4
+    assert "is failed and has reported nothing" in done.err
 
 
 def test_a_probe_of_this_machine() -> None:

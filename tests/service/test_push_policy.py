@@ -164,6 +164,32 @@ def test_ctrl_c_leaves_a_held_run_unpushed(hurried: KaggleServer, monkeypatch: p
     assert len(hurried.sessions) == 3
 
 
+def test_stop_ends_a_wait_for_a_slot(hurried: KaggleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped from another shell a held run is pushed neither by its waiter nor by a pull, but by resume."""
+    for _ in range(2):
+        held(hurried, *GPU)
+    stopped = []
+
+    def stop_it() -> None:
+        stopped.append(ferry("stop", "--json", runs.all_runs()[0].id))
+        hurried.kernels.delete(hurried.sessions[0].kernel)
+
+    monkeypatch.setattr("builder.submission.SLOT_S", "slot")
+    monkeypatch.setattr("builder.clock.SystemClock.sleep", at_nap("slot", stop_it))
+    done = ferry("push", *ONE_CASE, *GPU, "--wait-for-slot")
+    run = runs.all_runs()[0]
+    assert [(one.code, one.document["run_id"], one.document["state"]) for one in stopped] == [
+        (0, run.id, "cancelled")
+    ]
+    assert done.code == 2
+    assert f"run {run.id} was stopped before it was pushed" in done.err
+    assert states(run) == ["held", "cancelled"] and run.is_finished
+    assert ferry("pull", run.id).code == 2
+    assert len(hurried.sessions) == 2
+    assert ferry("resume", run.id).code == 0
+    assert len(hurried.sessions) == 3
+
+
 def at_nap(sign: object, happens: Callable[[], None]) -> Callable[[object, object], None]:
     """A sleep that takes no time, in which something happens when it is the one with this sign."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.ferrying import ferry, held, passing, program, pushed, released, states
-from tests.service.kaggle.knobs import Ending, Fault
+from tests.service.kaggle.knobs import Ending
 from tests.service.kaggle.server import KaggleServer
 from tests.unit.written_logs import lines_of
 
@@ -70,13 +70,6 @@ def test_logs_of_a_failed_run_say_so(hurried: KaggleServer) -> None:
     assert f"run {run.id} ended failed" in done.err
 
 
-def test_stale_status(hurried: KaggleServer) -> None:
-    """The version that was pushed is asked for, so that another's end is none of its own."""
-    hurried.knobs.stale_s = 60
-    pushed(hurried)
-    assert ferry("pull").code == 0
-
-
 def test_unseen(hurried: KaggleServer) -> None:
     """404 right after a push is waited out."""
     hurried.knobs.unseen_s = 0.5
@@ -93,24 +86,6 @@ def test_denied(hurried: KaggleServer) -> None:
     assert done.code == 5
     assert "account" in done.err or "deleted" in done.err or "slug" in done.err
     assert not run.is_finished
-
-
-def test_unknown_status(hurried: KaggleServer) -> None:
-    """A status that nobody knows has a limit and is shown."""
-    run = pushed(hurried)
-    hurried.knobs.status_word = "PONDERING"
-    done = ferry("pull")
-    assert done.code == 5
-    assert "PONDERING" in done.err
-    assert states(run)[-1] == "unknown"
-
-
-@pytest.mark.parametrize("status", [429, 503])
-def test_trouble_on_the_way(hurried: KaggleServer, status: int) -> None:
-    """A service that is busy for a while costs time and nothing else."""
-    pushed(hurried)
-    hurried.knobs.faults = [Fault("GetKernelSessionStatus", status=status, retry_after="7", times=3)]
-    assert ferry("pull").code == 0
 
 
 @pytest.mark.parametrize("word", ["ERROR", "CANCEL_ACKNOWLEDGED"])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from builder import backends, runs
 from builder.cli import ferry
@@ -85,6 +87,17 @@ def test_a_listing_in_json_is_an_envelope() -> None:
     document = json.loads(run_ferry("backends", "--json").stdout)
     assert [entry["backend"] for entry in document["backends"]] == backends.names()
     assert all(entry["about"] for entry in document["backends"])
+
+
+def test_the_version_of_sources_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ferry --version` in a checkout is a sentence, and exit 0."""
+
+    def unknown(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", unknown)
+    done = CliRunner().invoke(ferry, ["--version"])
+    assert (done.exit_code, done.output) == (0, "ferry from its sources, not installed\n")
 
 
 def test_both_entry_points_are_the_same_program() -> None:

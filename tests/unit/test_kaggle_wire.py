@@ -51,6 +51,20 @@ def ask(address: str, monkeypatch: pytest.MonkeyPatch) -> FerryError:
     return caught.value
 
 
+def test_a_file_that_drips_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file may be large and take its time, but not for ever: its deadline moves on with what has come."""
+    monkeypatch.setattr(wire, "ANSWER_S", 0.2)
+    monkeypatch.setattr(wire, "SLOWEST", 1000.0)
+    for piece, comes in ((b" " * 100, True), (b" ", False)):
+        with answering(HEAD + b"Content-Length: 2000\r\n\r\n", *[piece] * 20, pause_s=0.03) as address:
+            _, blocks = Wire(read_s=0.5).download(f"http://{address}/file", "a file")
+            if comes:
+                assert len(b"".join(blocks)) == 2000
+            else:
+                with pytest.raises(InfrastructureError, match="a file came too slowly"):
+                    list(blocks)
+
+
 def test_a_body_that_drips_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that come one by one, each in time, do not keep a call for ever."""
     monkeypatch.setattr(wire, "ANSWER_S", 0.3)

@@ -106,8 +106,16 @@ def test_several_runs_must_be_chosen_from(tmp_path: Path) -> None:
 
 def test_another_runs_log_is_refused(tmp_path: Path) -> None:
     """A log that is not of the run that was asked for is an error naming both."""
+    (tmp_path / "kernel.log").write_bytes(log_of(bodies()))
     with pytest.raises(UsageError, match=f"not of run {OTHER_RUN} but of {RUN}"):
-        parsed(tmp_path, log_of(bodies()), run_id=OTHER_RUN)
+        read_records([tmp_path / "kernel.log"], OTHER_RUN)
+
+
+def test_another_runs_log_is_no_result_of_what_was_planned(tmp_path: Path) -> None:
+    """A run whose cases are known has none of them from another run's log, which is named."""
+    records = parsed(tmp_path, log_of(bodies()), run_id=OTHER_RUN)
+    assert {record.status for record in records.cases} == {"unknown"}
+    assert f"there are events of another run, {RUN}" in records.problems
 
 
 @pytest.mark.parametrize(

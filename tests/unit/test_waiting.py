@@ -244,6 +244,26 @@ def test_patience_ends_in_the_middle_of_a_stream(run: Run) -> None:
     assert 100 <= place.clock.monotonic() <= 102
 
 
+def test_one_that_is_lost_costs_no_other(run: Run) -> None:
+    """Of two that are waited for the one that is denied is told at the end, when the other is over."""
+    place = Service(Hourglass(), streams=False)
+    watches = [watch(run, place, part=n) for n in (1, 2)]
+    place.clock.sleep(1000.0)
+    answer = place.status
+
+    def status(submissions: Sequence[Submission]) -> list[Status]:
+        if any(one.slug.endswith("-1") for one in submissions):
+            raise DeniedError("no such kernel")
+        return answer(submissions)
+
+    place.status = status  # type: ignore[method-assign]
+    over = []
+    with pytest.raises(DeniedError, match="no such kernel"):
+        over += [one.part for one, news in until_over(watches) if news == Status(State.DONE)]
+    assert watches[1].now.state is State.DONE
+    assert place.clock.monotonic() - HOUR <= 50
+
+
 def test_one_poller_for_several_parts(run: Run) -> None:
     """Two parts cost one question each 45 s together; the last one left is followed by its log."""
     place = Service(Hourglass())
