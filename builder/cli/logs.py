@@ -20,7 +20,7 @@ from builder.log import LogReader
 from builder.runs import Run
 from builder.terminal import printable
 from builder.waiting import Watch
-from harness.events import MARKER
+from harness.events import MARKER, CaseDone, DamagedEventError, Started, decode
 
 LIVE_S = 20.0  # how long the log of a program that is never silent is shown without -f
 
@@ -112,5 +112,19 @@ def _until_idle(watch: Watch) -> Iterator[bytes]:
 
 def _print(reader: LogReader, events: bool, skipped: int = 0) -> None:
     for line in islice(reader.lines(), skipped, None):
-        if events or MARKER not in line.text:
-            click.echo(printable(line.text))
+        shown = line.text if events or MARKER not in line.text else _told(line.text)
+        if shown:
+            click.echo(printable(shown))
+
+
+def _told(text: str) -> str:
+    """Say what a case's event says to whoever follows the log; of any other event nothing is shown."""
+    event = None
+    with contextlib.suppress(DamagedEventError):  # the parse reports it
+        event = decode(text)
+    match event.body if event else None:
+        case Started(case_id=case_id):
+            return f"ferry: {case_id} begins"
+        case CaseDone(case_id=case_id, status=status):
+            return f"ferry: {case_id} {status}"
+    return ""

@@ -12,7 +12,7 @@ from builder import runs, showing
 from builder.runs import Run
 from builder.spec import RunSpec, Selection, plan
 from builder.why import why
-from harness.events import Samples, decode
+from harness.events import MARKER, Samples, decode
 from tests.command import ROOT, run_ferry
 
 PUBLISHED = ROOT / "runs" / "published"
@@ -111,3 +111,14 @@ def test_a_case_that_is_not_there_is_one_sentence(root: Path, word: str, said: s
     done = run_ferry("show", word, "--why")
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_a_log_tells_its_cases_in_words() -> None:
+    """Whoever follows a log sees each case begin and end, and no event's line."""
+    done = run_ferry("logs", CUT.id, cwd=ROOT)
+    said = [line for line in done.stdout.splitlines() if line.startswith("ferry: ")]
+    assert said[:2] == [
+        "ferry: s01-compiled-float32-official-cf1cbb begins",
+        "ferry: s01-compiled-float32-official-cf1cbb passed",
+    ]
+    assert MARKER not in done.stdout
