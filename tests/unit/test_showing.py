@@ -113,9 +113,9 @@ def test_a_case_that_is_not_there_is_one_sentence(root: Path, word: str, said: s
     assert said in done.stderr
 
 
-def test_a_log_tells_its_cases_in_words() -> None:
+def test_a_log_tells_its_cases_in_words(root: Path) -> None:
     """Whoever follows a log sees each case begin and end, and no event's line."""
-    done = run_ferry("logs", CUT.id, cwd=ROOT)
+    done = run_ferry("logs", CUT.id)
     said = [line for line in done.stdout.splitlines() if line.startswith("ferry: ")]
     assert said[:2] == [
         "ferry: s01-compiled-float32-official-cf1cbb begins",
