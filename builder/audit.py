@@ -35,7 +35,7 @@ class Audited:
 def audit(root: Path) -> Iterator[Audited]:
     """Yield what holds, or does not, of each run in a runs' root, the published ones first.
 
-    Nothing is written. A run that has no figures yet is skipped, with the reason.
+    Nothing is written. A run that is not finished is skipped.
     """
     published = root / PUBLISHED
     if published.is_dir():
@@ -54,8 +54,8 @@ def _folders(root: Path) -> list[Path]:
 
 def _of_own(run: Run, published: Path) -> Audited:
     """Audit a run of the user's own; where it was published its raw files must be those of its copy."""
-    if not run.logs() or not (run.state(0) == "parsed" or (run.folder / "results.csv").exists()):
-        return Audited(run.folder, skipped="it has no figures yet")
+    if run.state(0) != "parsed":  # also one that was resumed: its CSVs are of the parts before
+        return Audited(run.folder, skipped="it is not finished")
     verdict = verifying.verify(run.folder, is_published=False)
     found = [*verdict.found, *_unlike(run.folder, published)]
     copies = verdict.copies

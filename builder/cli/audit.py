@@ -51,7 +51,7 @@ def _runs(as_json: bool) -> Exit:
     for one in found:
         say("\n".join(one.lines()))
     skipped = [one.place.name for one in audited if one.skipped]
-    note = f"; no figures yet: {', '.join(skipped)}" if skipped else ""
+    note = f"; not finished: {', '.join(skipped)}" if skipped else ""
     runs_held = sum(one.place.name != PUBLISHED for one in held)
     say(f"{runs_held} runs are what their raw logs make; something was found in {len(found)} places{note}")
     return code
