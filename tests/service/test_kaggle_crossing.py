@@ -56,7 +56,9 @@ def test_a_suite_crosses_and_comes_back(kaggle_environment: KaggleServer, suite:
     assert (run.part(1) / "outputs" / "ferry-events.jsonl").exists()
 
 
-@pytest.mark.parametrize("hardware", [NOTHING, P100], ids=["no card", "a card without code"])
+@pytest.mark.parametrize(
+    "hardware", [NOTHING, ONE_T4, P100], ids=["no card", "one card of two", "a card without code"]
+)
 def test_wrong_hardware_measures_nothing(kaggle_environment: KaggleServer, hardware: dict[str, Any]) -> None:
     """The first look ends the run: exit code 6, and each case is `not_run`."""
     kaggle_environment.knobs.hardware = hardware
