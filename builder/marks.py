@@ -23,7 +23,7 @@ AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
 }
 UNITS = {"×": 1.0, "ms": 1.0, "%": 100.0}  # what a cell is multiplied by
 _SHARES = ("noise_floor", "gate_share", "coverage")
-_TERM = re.compile(r"(?:([a-z]+)\()?([a-z_]+)\)?")
+_TERM = re.compile(r"(?:([a-z]+)\()?([a-z0-9_]+)\)?")
 _FORMAT = re.compile(r"\.(\d)f")
 _HINT = "a marker is RUN[/CASE] FORMULA [COLUMN=VALUE]… [.2f], as: 20261130-143908/s13 speedup"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from builder import audit, mentions, quoting, runs
+from builder import audit, mentions, predicates, quoting, runs
 from builder.cli import ferry
 from builder.cli._options import PATH
 from builder.cli._voice import envelope, say
@@ -26,7 +26,8 @@ def command(documents: tuple[Path, ...], as_json: bool) -> Exit:
 
     With Markdown documents, those are audited instead: each command, option, path, run, `make` goal and
     module that they mention must exist, and each figure in × or ms must have a marker (see `ferry docs`) and
-    be what the runs' raw logs give. Exit code 3: something was found.
+    be what the runs' raw logs give. A claim in words may carry its condition: <!-- holds: RUN/CASE
+    status=failed_gate -->. Exit code 3: something was found.
 
     \b
     Example:  ferry audit README.md
@@ -80,7 +81,7 @@ def _misses(path: Path) -> list[mentions.Miss]:
     tops = (place for place in (folder, *folder.parents) if (place / ".git").exists())
     known = [run.id for run in (*runs.all_runs(), *runs.published_runs())]
     world = World(_commands(), next(tops, folder), known)
-    found = [*mentions.misses(text, folder, world), *quoting.misses(text)]
+    found = [*mentions.misses(text, folder, world), *quoting.misses(text), *predicates.misses(text)]
     return sorted(found, key=lambda miss: miss.line)
 
 
