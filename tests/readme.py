@@ -1,4 +1,4 @@
-"""Writes the generated blocks of README.md: `python -m tests.readme`. A test fails when one is stale.
+"""Writes the generated blocks of README.md: `python -m tests.readme`; with `--check` it names stale lines.
 
 A block lies between `<!-- begin: NAME [ARGUMENT] -->` and `<!-- end -->`; a function here is named like it.
 """
@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from itertools import zip_longest
 from math import exp, log
 from pathlib import Path
 
@@ -133,7 +134,21 @@ def regenerated(text: str) -> str:
     return _BLOCK.sub(lambda found: f"{found[1]}{BLOCKS[found[2]](found[3] or '')}\n{found[4]}", text)
 
 
+def stale(text: str) -> list[str]:
+    """Return each line of the README that is not what code and runs say, with its number."""
+    pairs = zip_longest(text.split("\n"), regenerated(text).split("\n"))
+    return [
+        f"{README.name}:{number}: {has!r}, and code and runs say {made!r}; `make docs` writes it"
+        for number, (has, made) in enumerate(pairs, 1)
+        if has != made
+    ]
+
+
 if __name__ == "__main__":
     before = README.read_text(encoding="utf-8")
+    if sys.argv[1:] == ["--check"]:
+        found = stale(before)
+        print(*found, sep="\n", end="\n" if found else "")
+        sys.exit(3 if found else 0)
     README.write_text(regenerated(before), encoding="utf-8")
     sys.exit(0)

@@ -16,6 +16,16 @@ def test_generated_blocks_are_current() -> None:
     assert readme.regenerated(text) == text, "stale: run `make docs`"
 
 
+def test_one_digit_of_a_generated_table_is_found_with_its_line() -> None:
+    """The line is named, with what the run says."""
+    text = readme.README.read_text(encoding="utf-8")
+    assert "2.523×" in text
+    (found,) = readme.stale(text.replace("2.523×", "2.533×"))
+    number = text[: text.index("2.523×")].count("\n") + 1
+    assert found.startswith(f"README.md:{number}: ")
+    assert "2.523×" in found
+
+
 def test_every_path_and_make_goal_in_the_readme_exists() -> None:
     """No link and no `make` goal leads nowhere."""
     text = readme.README.read_text(encoding="utf-8")
