@@ -4,6 +4,8 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 set_up := PYTHON="$(PYTHON)" sh .ci/set-up
+# Two at a time, each file by one of them: most of a test's time is waiting for processes.
+pytest := $(PY) -m pytest --numprocesses 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all check audit bench docs clean
@@ -18,11 +20,11 @@ run: ## set up, run the suite `smoke` on this machine, print the table
 
 test: ## set up, run the quick tests
 	@$(set_up) torch notebook report dev
-	@$(PY) -m pytest -m "not slow"
+	@$(pytest) -m "not slow"
 
 test-all: ## the tests that `test` leaves out: services, packaging, long kills
 	@$(set_up) torch notebook report dev
-	@$(PY) -m pytest -m slow
+	@$(pytest) -m slow
 
 check: ## format, lint, types
 	@$(set_up) torch notebook report dev

@@ -34,7 +34,9 @@ def test_whole_attempt_is_taken_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "again"), [(Samples, {FIRST}), (Device, {FIRST, SECOND}), (Plan, set(ALL))], ids=str
+    ("lost", "again"),
+    [(Samples, {FIRST}), (Device, {FIRST, SECOND}), (Plan, set(ALL))],
+    ids=("samples", "device", "plan"),
 )
 def test_case_whose_row_would_lack_something_runs_again(
     tmp_path: Path, lost: type[Plan | Device | Samples], again: set[str]
