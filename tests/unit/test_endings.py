@@ -86,7 +86,7 @@ def test_one_damaged_run_does_not_hide_the_others(tmp_path: Path, monkeypatch: p
     (tmp_path / "20261130-101112-000001" / "spec.json").write_text("{")
     lines = run_ferry("ls").stderr.splitlines()
     assert len(lines) == 3
-    assert lines[1].endswith("a b")
+    assert "  a b  " in lines[1]
     assert "spec.json cannot be read" in lines[2]
 
 
