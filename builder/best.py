@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from builder import index, retractions, runs
@@ -63,33 +63,42 @@ class Entrant:
 class Champion:
     """A champion and its nearest rival, another candidate; None when it had none.
 
-    `margin` is how many times as fast it is as the rival; `word` whether that is beyond both rows' noise.
+    `margin` is how many times as fast it is as the rival; `word` whether that is beyond both rows' noise;
+    `left_out` counts the rows of other harnesses, which measured otherwise.
     """
 
     best: Entrant
-    rival: Entrant | None
-    margin: float | None
-    word: Word | None
+    rival: Entrant | None = None
+    margin: float | None = None
+    word: Word | None = None
+    left_out: int = 0
 
 
-def champions(fits: Callable[[Cells], bool] = lambda _: True) -> list[Champion]:
+def champions(fits: Callable[[Cells], bool] = lambda _: True, across_harness: bool = False) -> list[Champion]:
     """Return the champions over all runs, published ones too, by shape and device.
 
-    Left out are rows that did not pass, are simulated or retracted; a damaged run is passed over.
+    Left out are rows that did not pass, are simulated or retracted; a damaged run is passed over. Rivals
+    were measured by one harness, the one that measured last, unless it may be `across_harness`.
     """
     rivals: dict[tuple[str, ...], list[Entrant]] = {}
     for entrant in _entrants():
         if fits(entrant.cells):
             rivals.setdefault(entrant.kind, []).append(entrant)
-    return [_champion(entrants) for _, entrants in sorted(rivals.items())]
+    return [_champion(entrants, across_harness) for _, entrants in sorted(rivals.items())]
 
 
-def _champion(entrants: Iterable[Entrant]) -> Champion:
+def _champion(entrants: Sequence[Entrant], across_harness: bool) -> Champion:
+    newest = max(entrants, key=lambda entrant: entrant.cells["started_at"]).cells["harness_sha256"]
+    kept = [one for one in entrants if across_harness or one.cells["harness_sha256"] == newest]
+    return replace(_leads(kept), left_out=len(entrants) - len(kept))
+
+
+def _leads(entrants: Iterable[Entrant]) -> Champion:
     ranked = sorted(entrants, key=lambda entrant: entrant.rank, reverse=True)
     best = ranked[0]
     rival = next((entrant for entrant in ranked[1:] if entrant.candidate != best.candidate), None)
     if rival is None:
-        return Champion(best, None, None, None)
+        return Champion(best)
     found = _against(best, rival)
     ratio = best.number("speedup") / rival.number("speedup")
     by_time = rival.number("median_ms") / best.number("median_ms")

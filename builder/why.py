@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from builder import reading, repeating, retractions, showing
+from builder import reading, repeating, retractions, showing, turns
 from builder.errors import UsageError
 from builder.log import LogReader
 from builder.records import CaseRecord
@@ -122,6 +122,7 @@ def _steps(record: CaseRecord, row: Row) -> Iterator[str]:
         yield "no speed-up: it takes a baseline's samples, and a case that passed"
         return
     yield f"speed-up {row.speedup:.6g}: the baseline's time over the candidate's"
+    yield from turns.unlike_medians([row])
     yield (
         f"{CONFIDENCE:.0%} interval {row.speedup_low:.6g} to {row.speedup_high:.6g}: {RESAMPLES} resamples "
         f"in blocks, seeded with {record.case.id!r}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from builder import results, stats, submission, timings
+from builder import results, stats, submission, timings, turns
 from builder.backends import Backend, State, Status
 from builder.cli._notes import busy_lines, note
 from builder.cli._voice import document, for_people, in_json
@@ -122,7 +122,7 @@ def _table(rows: Sequence[Row], retracted: Retracted) -> None:
     )  # figures cut to fit would be wrong ones
     console.print(table)
     counted = [row for row in rows if not retracted.why(row.case_id)]
-    for line in (*_causes(rows), *retracted.describe(), *_summary(counted)):
+    for line in (*_causes(rows), *turns.unlike_medians(counted), *retracted.describe(), *_summary(counted)):
         say(line)
 
 

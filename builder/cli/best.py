@@ -18,12 +18,16 @@ from builder.stats import Word
 @click.option("--shape", help="This shape only, as 8 or s08.")
 @click.option("--device", default="", help="Part of the device's name.")
 @click.option("--dtype", help="This dtype only.")
+@click.option(
+    "--across", type=click.Choice(["harness"]), help="Rank rows of different harnesses with one another."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(shape: str | None, device: str, dtype: str | None, as_json: bool) -> Exit:
+def command(shape: str | None, device: str, dtype: str | None, across: str | None, as_json: bool) -> Exit:
     """List the fastest candidate for each shape and device, and by how much it leads.
 
-    Compared are rows of all runs, of equal sizes, dtype, protocol, TF32 and settings. Rows that did not pass,
-    were retracted or measured on a simulated device are left out. A margin within the noise has a `~`.
+    Compared are rows of all runs, of equal sizes, dtype, protocol, TF32 and settings, and of one harness: the
+    one that measured last. Rows that did not pass, were retracted or measured on a simulated device are left
+    out. A margin within the noise has a `~`.
 
     \b
     Example:  ferry best --device h200
@@ -34,11 +38,13 @@ def command(shape: str | None, device: str, dtype: str | None, as_json: bool) ->
         wanted = (key in (None, cells["shape"]), dtype in (None, cells["dtype"]))
         return all(wanted) and device.lower() in cells["device"].lower()
 
-    found = best.champions(fits)
+    found = best.champions(fits, across == "harness")
     if as_json:
         click.echo(envelope({"best": [_plain(champion) for champion in found]}))
     elif found:
         say("\n".join(aligned([_line(champion) for champion in found])))
+        if left_out := sum(champion.left_out for champion in found):
+            say(f"left out: {left_out} rows of earlier harnesses; --across harness ranks these, too")
     else:
         say("no run has a row that counts; `ferry ls` lists the runs")
     return Exit.OK
@@ -86,4 +92,5 @@ def _plain(champion: Champion) -> dict[str, Any]:
         "rival": rival,
         "margin": champion.margin,
         "word": champion.word,
+        "left_out": champion.left_out,
     }

@@ -30,9 +30,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def of_shape(key: str) -> Champion:
-    """The only champion of a shape."""
-    [found] = best.champions(lambda cells: cells["shape"] == key)
+def of_shape(key: str, across_harness: bool = True) -> Champion:
+    """The only champion of a shape; the two runs are of two harnesses."""
+    [found] = best.champions(lambda cells: cells["shape"] == key, across_harness)
     return found
 
 
@@ -61,6 +61,15 @@ def test_the_champion_leads_by_a_margin_over_another_candidate(root: Path) -> No
     assert (near.best.cells["route"], near.word is Word.FASTER) == ("sdpa", False)
 
 
+def test_only_rows_of_one_harness_are_rivals_unless_told(root: Path) -> None:
+    """The harness that measured last ranks alone, as `compare` asks for, and what is left out is counted."""
+    found = of_shape("s13", across_harness=False)
+    assert (found.best.cells["route"], found.rival, found.left_out) == ("sdpa", None, 1)
+    shown = run_ferry("best", "--shape", "13").stderr
+    assert "left out: 1 rows of earlier harnesses; --across harness" in shown
+    assert "compiled" in run_ferry("best", "--shape", "13", "--across", "harness").stderr
+
+
 def test_what_does_not_count_is_no_champion(root: Path) -> None:
     """A retracted, a failed and a simulated row give way, and a damaged run takes nobody with it."""
     [case] = [case for case in Run(root / COMPILED).spec.cases if case.shape.key == "s13"]
@@ -71,7 +80,7 @@ def test_what_does_not_count_is_no_champion(root: Path) -> None:
         assert of_shape(key).best.cells["route"] == "sdpa"
         assert of_shape(key).rival is None
     (root / COMPILED / "results.csv").write_text("status,device\npassed,H200\n")
-    assert {champion.best.cells["route"] for champion in best.champions()} == {"sdpa"}
+    assert {champion.best.cells["route"] for champion in best.champions(across_harness=True)} == {"sdpa"}
 
 
 def test_other_devices_and_settings_are_no_rivals(root: Path) -> None:
@@ -84,10 +93,12 @@ def test_other_devices_and_settings_are_no_rivals(root: Path) -> None:
 def test_an_unsealed_champion_is_marked(root: Path) -> None:
     """It is listed with the reason, for people and programs."""
     edit(root / COMPILED, "s13", flags="unsealed=no end;p10_ms=1")
-    shown = run_ferry("best", "--shape", "13", "--device", "h200").stderr
+    shown = run_ferry("best", "--shape", "13", "--device", "h200", "--across", "harness").stderr
     assert "unsealed: no end" in shown
     assert f"sdpa of {SDPA}" in shown
-    [document] = json.loads(run_ferry("best", "--shape", "s13", "--json").stdout)["best"]
+    [document] = json.loads(run_ferry("best", "--shape", "s13", "--across", "harness", "--json").stdout)[
+        "best"
+    ]
     assert (document["best"]["unsealed"], document["word"]) == ("no end", "faster")
 
 
