@@ -1,0 +1,56 @@
+"""What the tests of ssh share: one sshd a worker and user, and a private folder for connections."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.service.sshd.server import Sshd, sshd
+from tests.service.sshd.wire import Wire, wire
+
+
+@pytest.fixture(scope="session")
+def machine() -> Iterator[Sshd]:
+    """A machine that serves whoever runs the tests."""
+    with sshd() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def strange_machine() -> Iterator[Sshd]:
+    """A machine that serves a user without rights; only root can start it."""
+    if os.getuid():
+        pytest.skip("only root can serve another user; this one has no rights anyway")
+    with sshd(stranger=True) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def _own_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Shared connections end with the test: their sockets are in a folder that is gone afterwards."""
+    folder = tempfile.mkdtemp(prefix="xdg-", dir="/tmp")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+    yield
+    for socket in Path(folder).glob("ferry/*"):
+        os.spawnlp(os.P_WAIT, "ssh", "ssh", "-F", "none", "-q", "-S", str(socket), "-O", "exit", "nobody")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def box1(machine: Sshd, monkeypatch: pytest.MonkeyPatch) -> Sshd:
+    """The machine, known as `box1` to this process's and its children's ssh."""
+    monkeypatch.setenv("FERRY_SSH", f"ssh -F {machine.config}")
+    return machine
+
+
+@pytest.fixture
+def frail(box1: Sshd) -> Iterator[Wire]:
+    """A wire to the machine, which is called `frail` where it goes through this."""
+    with wire(box1.port) as laid:
+        box1.name("frail", laid.port)
+        yield laid

@@ -1,0 +1,90 @@
+"""A wire between client and sshd that a test cuts, or lets go silent, at a moment of its choice."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+
+class Wire:
+    """Carries each connection on to a port of loopback; turn the knobs at any time.
+
+    `silent`: nothing is carried, and nobody is told. `cut_when`: asked before bytes are carried to the
+    client; when it says yes, they are lost and every connection is cut. `most`: so many bytes more are
+    carried to the client before that. `refusing`: new connections are cut at once.
+    """
+
+    def __init__(self, target: int) -> None:
+        self.silent = False
+        self.refusing = False
+        self.cut_when: Callable[[], bool] = lambda: False
+        self.most = -1
+        self.cuts = 0
+        self._target = target
+        self._ends: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def mend(self) -> None:
+        """Turn every knob back."""
+        self.silent, self.refusing, self.most = False, False, -1
+        self.cut_when = lambda: False
+
+    def cut(self) -> None:
+        """Cut every connection there is."""
+        self.cuts += 1
+        ends, self._ends = self._ends, []
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Cut everything for good."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                if self.refusing:
+                    client.close()
+                    continue
+                server = socket.create_connection(("127.0.0.1", self._target))
+                self._ends += [client, server]
+                for pair in ((client, server, False), (server, client, True)):
+                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
+
+    def _carry(self, source: socket.socket, sink: socket.socket, to_client: bool) -> None:
+        with contextlib.suppress(OSError):
+            while block := source.recv(1 << 14):
+                if self.silent:
+                    continue
+                if to_client and self._ends_here(len(block)):
+                    self.cut()
+                    return
+                sink.sendall(block)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        source.close()
+
+    def _ends_here(self, count: int) -> bool:
+        if self.most >= 0:
+            self.most = max(0, self.most - count)
+        return self.most == 0 or self.cut_when()
+
+
+@contextlib.contextmanager
+def wire(target: int) -> Iterator[Wire]:
+    """Lay a wire to a port of loopback."""
+    laid = Wire(target)
+    try:
+        yield laid
+    finally:
+        laid.close()
