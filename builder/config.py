@@ -1,14 +1,26 @@
-"""Options from files: the user's `config.toml` under the project's `ferry.toml`, which is nearer and wins."""
+"""Options from files: the user's `config.toml` under the project's `ferry.toml`, which is nearer and wins.
+
+A table `[backends.NAME.PROFILE]` says how to use a place: `--backend NAME:PROFILE`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 import tomllib
 
 from builder.errors import UsageError
+from harness.events import from_plain
+from harness.shapes import parse_duration
+
+P = TypeVar("P")
+
+PLACES = "backends"  # the table of tables of profiles
+DURATION = {"unit": "duration"}  # metadata of a profile's field that takes 90s, 9m, 1.5h
 
 
 class Kind(enum.StrEnum):
@@ -38,17 +50,71 @@ def load(known: Mapping[str, Kind]) -> dict[str, object]:
     """
     options: dict[str, object] = {}
     for path in files():
-        try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as problem:
-            raise UsageError(f"{path} cannot be read: {problem}", "mend the file") from problem
-        for key, value in content.items():
+        for key, value in _content(path).items():
             name = key.replace("-", "_")
+            if name == PLACES:
+                continue
             if name not in known:
                 listed = ", ".join(sorted(known))
                 raise UsageError(f"{path} sets {key!r}, which is no option", f"options: {listed}")
             options[name] = _read(path, name, known[name], value)
     return options
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"{path} cannot be read: {problem}", "mend the file") from problem
+
+
+def profiles(backend: str) -> list[str]:
+    """Return the names of a backend's profiles. UsageError for a file that is no TOML."""
+    return sorted({name for path in files() for name in _profiles(path, backend)})
+
+
+def profile(backend: str, name: str, cls: type[P]) -> P:
+    """Return the profile `backend:name` as a `cls`, whose fields are the keys that it may have.
+
+    Where both files have keys of it, the nearer file's win. Raises UsageError when neither has such a
+    profile, for a key that `cls` does not know and for a value that does not fit its field.
+    """
+    found: dict[str, object] = {}
+    tables = [(path, _profiles(path, backend)) for path in files()]
+    for path, table in tables:
+        found |= _fields(f"{path}, [{PLACES}.{backend}.{name}]", cls, table.get(name, {}))
+    if not any(name in table for _, table in tables):
+        known = ", ".join(profiles(backend)) or "none yet"
+        raise UsageError(
+            f"backend {backend} has no profile {name!r}",
+            f"profiles: {known}; one is a table [{PLACES}.{backend}.{name}] in ferry.toml",
+        )
+    return from_plain(cls, found)
+
+
+def _profiles(path: Path, backend: str) -> dict[str, dict[str, object]]:
+    places = _content(path).get(PLACES, {})
+    table = places.get(backend, {}) if isinstance(places, dict) else None
+    if not isinstance(table, dict) or not all(isinstance(one, dict) for one in table.values()):
+        raise UsageError(f"{path}: [{PLACES}.{backend}] holds more than profiles", "write each as a table")
+    return table
+
+
+def _fields(where: str, cls: type[Any], table: Mapping[str, object]) -> dict[str, object]:
+    """Check a profile's keys and values one by one, so that what is wrong can be named."""
+    known = {field.name: field for field in dataclasses.fields(cls)}
+    checked = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise UsageError(f"{where} sets {key!r}, which is no key of it", f"keys: {', '.join(known)}")
+        try:
+            is_duration = known[name].metadata == DURATION
+            checked[name] = parse_duration(str(value)) if is_duration else value
+            from_plain(cls, {name: checked[name]})
+        except (TypeError, ValueError) as problem:
+            raise UsageError(f"{where} sets {key} to {value!r:.60}", f"{problem}") from problem
+    return checked
 
 
 def _read(path: Path, name: str, kind: Kind, value: object) -> object:

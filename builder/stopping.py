@@ -21,7 +21,7 @@ def give_up(run: Run, part: int) -> bool:
     False: it is not held back.
     """
     with run.lock("submit"):
-        if run.state(part) != State.HELD:
+        if run.state(part) != State.HELD or not run.is_unpushed(part):
             return False
         run.record(State.CANCELLED, part, "stopped before it was pushed")
     return True

@@ -39,7 +39,17 @@ def intent(run: Run, part: int) -> Intent:
     spec = run.part_spec(part)
     name = slug(run.id, part)
     folder = run.part(part)
-    return Intent(run.id, part, name, folder, spec.accelerator, spec.form, spec.timeout_s, spec.internet)
+    return Intent(
+        run.id,
+        part,
+        name,
+        folder,
+        spec.accelerator,
+        spec.form,
+        spec.timeout_s,
+        spec.internet,
+        spec.devices,
+    )
 
 
 def quietly(_: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from builder import retry, submission
 from builder.backends import Backend, State, Status, Submission
 from builder.clock import Clock
-from builder.errors import DeniedError, FerryError, InfrastructureError, WaitExpiredError
+from builder.errors import CapacityError, DeniedError, FerryError, InfrastructureError, WaitExpiredError
 from builder.runs import Run
 
 IDLE_S = 0.1  # between looks at a stream that has nothing new; the place paces it
@@ -22,6 +22,7 @@ USEFUL_S = 60.0  # a connection that lasted so long was no vain one
 VAIN = 4  # connections in a row that brought nothing, before the stream is given up
 AGAIN_S = 600.0  # after which one more connection is tried all the same
 YOUNG_S = 5.0  # the first pause in a queue, which may be short
+HELD_LIMIT_S = 60.0
 QUEUE_LIMIT_S = 12 * 3600.0
 UNKNOWN_LIMIT_S = 600.0
 SILENCE_LIMIT_S = 900.0
@@ -56,7 +57,8 @@ class Watch:
         """Yield each new state and the log's blocks as they come, until the part is over.
 
         An empty block says that nothing was new. Raises WaitExpiredError when the host's patience ends or a
-        limit passes, InfrastructureError when the place cannot be asked any more.
+        limit passes, CapacityError when the place holds the part back, InfrastructureError when it cannot be
+        asked any more.
         """
         told = None
         while not self.ask().state.is_over:
@@ -81,11 +83,16 @@ class Watch:
                 return self.learn(now)
 
     def learn(self, now: Status) -> Status:
-        """Take in an answer. Raises when the part has been in a state for longer than is sensible."""
+        """Take in an answer. Raises when the part has been in a state for longer than is sensible.
+
+        What its place goes on knowing nothing about, and will not remember, is lost.
+        """
         self._failing, self._trouble, self._asked = None, "", self._clock.monotonic()
-        submission.note(self.run, self.part, now)
         if now.state is not self.now.state:
             self._since = self._asked
+        elif now.state is State.UNKNOWN and 0 < self._limits.forgets_s <= self._asked - self._since:
+            now = Status(State.LOST, now.message)
+        submission.note(self.run, self.part, now)
         self.now = now
         self._refuse_overdue(self._asked - self._since)
         return now
@@ -125,6 +132,11 @@ class Watch:
             raise InfrastructureError(
                 f"run {self.run.id} is in a state unknown to ferry: {self.now.message or 'none given'}",
                 f"look at it there {self.submission.url}".rstrip() + f"; later: ferry pull {self.run.id}",
+            )
+        if self.now.state is State.HELD and passed_s >= HELD_LIMIT_S:
+            raise CapacityError(
+                f"run {self.run.id} is held there and will not start by itself: {self.now.message}",
+                f"to give it up: ferry stop {self.run.id}",
             )
         if self.now.state is State.QUEUED and passed_s >= QUEUE_LIMIT_S:
             raise self._expired(f"is still queued after {passed_s / 3600:.0f} h")

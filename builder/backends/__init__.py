@@ -41,7 +41,8 @@ class State(enum.StrEnum):
 class Intent:
     """What is about to be submitted; on disk before the call.
 
-    `folder` is the part's folder, which holds `kernel.py` and `kernel.ipynb`; `slug` is title and slug.
+    `folder` is the part's folder, which holds `kernel.py` and `kernel.ipynb`; `slug` is title and slug;
+    `devices` is how many cards are wanted at most, 0 for as many as come.
     """
 
     run_id: str
@@ -52,6 +53,7 @@ class Intent:
     form: str = "script"
     timeout_s: float = 0.0
     internet: bool = False
+    devices: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,8 @@ class Limits:
     `rehearse`: a failed push there costs more than a rehearsal here; `by_hand`: somebody carries kernel and
     log, so that waiting brings nothing; `sessions`: so many run at once; `session_s`: so long runs one at
     most; `poll_s`: between two questions; `grace_s`: so long may the place not know what it has accepted;
-    `streams`: `follow_log` ends when the run ends; `stop_deletes`: stopping takes log and outputs away.
+    `forgets_s`: after so long it will not remember what it does not know now; `streams`: `follow_log` ends
+    when the run ends; `stop_deletes`: stopping takes log and outputs away.
     """
 
     rehearse: bool = True
@@ -129,6 +132,7 @@ class Limits:
     session_s: float = 0.0
     poll_s: float = 1.0
     grace_s: float = 0.0
+    forgets_s: float = 0.0
     streams: bool = False
     stop_deletes: bool = False
 
@@ -226,8 +230,18 @@ def about(name: str) -> str:
 
 
 def load(name: str) -> Backend:
-    """Return the backend called `name`. UsageError when there is none."""
-    if name not in names():
-        raise UsageError(f"there is no backend {name!r}", f"backends: {', '.join(names())}")
-    backend: Backend = importlib.import_module(f"builder.backends.{name}").BACKEND()
-    return backend
+    """Return the backend called `name`, or `name:profile` where the backend takes profiles of ferry.toml.
+
+    UsageError when there is no such backend or profile.
+    """
+    place, _, profile = name.partition(":")
+    if place not in names():
+        raise UsageError(f"there is no backend {place!r}", f"backends: {', '.join(names())}")
+    module = importlib.import_module(f"builder.backends.{place}")
+    if not profile:
+        backend: Backend = module.BACKEND()
+        return backend
+    if not hasattr(module, "profiled"):
+        raise UsageError(f"backend {place} takes no profile", f"leave out {':' + profile!r}")
+    profiled: Backend = module.profiled(profile)
+    return profiled

@@ -11,7 +11,7 @@ import pytest
 from builder import runs, submission
 from builder.backends import Limits, State, Status, Submission
 from builder.backends.manual import Manual
-from builder.errors import DeniedError, InfrastructureError, WaitExpiredError
+from builder.errors import CapacityError, DeniedError, InfrastructureError, WaitExpiredError
 from builder.runs import Run
 from builder.spec import RunSpec
 from builder.waiting import Watch, until_over
@@ -234,6 +234,24 @@ def test_a_silent_service_is_asked_for_a_quarter_of_an_hour(run: Run) -> None:
     assert place.clock.naps[0] == 200.0
     assert 900 <= place.clock.monotonic() <= 1000
     assert place.requests < 30
+
+
+def test_what_a_forgetful_place_does_not_know_is_lost(run: Run) -> None:
+    """Where nothing comes back that is unknown once, the wait ends after the place's own time for it."""
+    place = Service(Hourglass(), streams=False)
+    place.ends_s, place.ending = 0.0, Status(State.UNKNOWN, "it knows no such job")
+    place.limits = lambda: replace(KAGGLE, streams=False, forgets_s=120.0)  # type: ignore[method-assign]
+    assert seen(run, place)[0] == [State.UNKNOWN, State.LOST]
+    assert 120 <= place.clock.monotonic() <= 120 + KAGGLE.poll_s
+
+
+def test_what_is_held_there_is_not_waited_for(run: Run) -> None:
+    """A part that its place will never start ends the wait after a minute, with the place's reason."""
+    place = Service(Hourglass(), streams=False)
+    place.ends_s, place.ending = 0.0, Status(State.HELD, "PartitionTimeLimit")
+    with pytest.raises(CapacityError, match="PartitionTimeLimit"):
+        seen(run, place)
+    assert 60 <= place.clock.monotonic() <= 60 + KAGGLE.poll_s
 
 
 def test_patience_ends_in_the_middle_of_a_stream(run: Run) -> None:
