@@ -178,9 +178,9 @@ def test_stop_ends_a_wait_for_a_slot(hurried: KaggleServer, monkeypatch: pytest.
     monkeypatch.setattr("builder.clock.SystemClock.sleep", at_nap("slot", stop_it))
     done = ferry("push", *ONE_CASE, *GPU, "--wait-for-slot")
     run = runs.all_runs()[0]
-    assert [(one.code, one.document["run_id"], one.document["state"]) for one in stopped] == [
-        (0, run.id, "cancelled")
-    ]
+    [stop] = stopped
+    assert stop.code == 0, stop.out
+    assert (stop.document["run_id"], stop.document["state"]) == (run.id, "cancelled")
     assert done.code == 2
     assert f"run {run.id} was stopped before it was pushed" in done.err
     assert states(run) == ["held", "cancelled"] and run.is_finished

@@ -11,6 +11,7 @@ import pytest
 
 from builder import crossing, runs
 from builder.backends import State, Submission
+from builder.disk import RUN_ID
 from builder.errors import UsageError
 from builder.runs import Run
 from builder.spec import RunSpec, Selection, plan
@@ -28,6 +29,13 @@ def make_run(run_id: str = "20261130-101112-abcdef") -> Run:
     with runs.create(RunSpec("smoke", plan(Selection()), run_id=run_id)) as draft:
         draft.part(1).mkdir(parents=True)
     return Run(runs.runs_root() / run_id)
+
+
+def test_runs_of_one_second_sort_by_age() -> None:
+    """The newest run comes first also where several were made within a second."""
+    made = [runs.new_run_id() for _ in range(1000)]
+    assert made == sorted(set(made))
+    assert RUN_ID.fullmatch(made[0])
 
 
 def test_a_spec_comes_back_as_it_went(run: Run) -> None:
