@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -34,6 +35,7 @@ class MissingError(ValueError):
 class Attempt:
     """One attempt. Dicts are by case id, but `devices`, which is by index.
 
+    `times` are when a case began and ended, in seconds since the attempt began.
     `lost` says which numbers of its sequence are missing; empty when none is between its plan and its last.
     `sealed` is whether each of its events was checked with the key that its end reveals.
     """
@@ -50,6 +52,7 @@ class Attempt:
     started: dict[str, Started] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     results: dict[str, list[CaseDone]] = field(default_factory=dict)
+    times: dict[str, tuple[float, float]] = field(default_factory=dict)
     samples: dict[str, list[Samples]] = field(default_factory=dict)
     profiles: dict[str, list[Profile]] = field(default_factory=dict)
 
@@ -60,6 +63,7 @@ class Attempt:
         ordered = sorted(events, key=lambda event: event.name.seq)
         for event in ordered:
             attempt._take(event)
+            attempt._note_time(event)
         attempt.lost = _lost([event.name.seq for event in ordered])
         return attempt
 
@@ -127,12 +131,24 @@ class Attempt:
         """Return, shaped like a case's samples, their places in their blocks; other rounds have none."""
         return _joined(self.samples.get(case_id, []), lambda part: part.places)
 
+    def took_s(self, case_id: str) -> float | None:
+        """Return how long a case took on its card, in seconds; None where its start or end is lost."""
+        began, ended = self.times.get(case_id, (math.nan, math.nan))
+        return ended - began if ended >= began else None
+
     def _why_none(self, case_id: str) -> str:
         started = self.started.get(case_id)
         if started is None:
             return "it was not started"
         place = "the CPU" if started.device_index < 0 else f"device {started.device_index}"
         return f"it was started on {place} and its end is not in the log"
+
+    def _note_time(self, event: Event) -> None:
+        match event.body:
+            case Started(case_id=case_id):
+                self.times[case_id] = event.at, math.nan
+            case CaseDone(case_id=case_id) if case_id in self.times:
+                self.times[case_id] = self.times[case_id][0], event.at
 
     def _take(self, event: Event) -> None:
         match event.body:

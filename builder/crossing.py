@@ -12,7 +12,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from builder import announcing, backends, outputs, results, retractions, retry, runs, submission
+from builder import (
+    announcing,
+    backends,
+    history,
+    outputs,
+    places,
+    results,
+    retractions,
+    retry,
+    runs,
+    submission,
+)
 from builder.backends import Backend, State, Status
 from builder.build import write_build
 from builder.clock import Clock
@@ -55,6 +66,8 @@ def push(
 
     Raises RefusedHereError when nothing was sent, and what the backend raises when it said no.
     """
+    if places.is_dealt(spec):
+        raise UsageError("a run over several parts can be planned only", "see ferry plan")
     backend.account()  # without credentials nothing is begun
     commit, dirty = git_state()
     spec = replace(
@@ -149,6 +162,7 @@ def parse(run: Run) -> Outcome:
             runs.atomic_write(run.part(part) / "events.jsonl", records.events_jsonl(part))
         paths = [run.folder / "results.csv", run.folder / "samples.csv"]
         rows = results.write(records, *paths)
+        history.write(run, records)
         if profile := results.profile_csv(records):
             paths.append(run.folder / "profile.csv")
             runs.atomic_write(paths[-1], profile)

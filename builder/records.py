@@ -40,7 +40,8 @@ class CaseRecord:
     word, None when the log has none at all; `unsealed` says why its seal proves nothing, if so. `plan` has
     empty fields when its event is lost. `samples` holds nanoseconds by side (`baseline`, `candidate`, …)
     and round, `places` where in a block they were taken; `profiles` is what each side was busy with, where
-    that was asked for.
+    that was asked for. `took_s` is from its start on a card to its end, None where either is not known.
+    `origin` is the run that it was taken from, if not its own.
     """
 
     case: Case
@@ -54,6 +55,8 @@ class CaseRecord:
     places: dict[str, Rounds] = field(default_factory=dict)
     unsealed: str = ""
     profiles: tuple[Profile, ...] = ()
+    took_s: float | None = None
+    origin: str = ""
 
     @property
     def status(self) -> str:
@@ -263,6 +266,7 @@ def _case(blank: CaseRecord, attempts: Sequence[Attempt]) -> CaseRecord:
         places=attempt.places(case_id),
         device=attempt.devices.get(done.device_index),
         profiles=tuple(attempt.profiles.get(case_id, ())),
+        took_s=attempt.took_s(case_id),
     )
 
 

@@ -11,6 +11,7 @@ Raw files are written once. Derived ones (events, CSVs) are written whole from t
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -28,6 +29,9 @@ from builder.disk import RUN_ID as RUN_ID
 from builder.disk import atomic_write as atomic_write
 from builder.disk import runs_root as runs_root
 from builder.errors import UsageError
+from builder.journal import Entry as Entry
+from builder.journal import Journal
+from builder.journal import now_text as now_text
 from builder.spec import RunSpec
 from harness.events import from_plain, to_plain
 from harness.shapes import Case
@@ -45,11 +49,6 @@ def read_json(cls: type[T], path: Path) -> T:
         ) from problem
 
 
-def now_text() -> str:
-    """Return the time in UTC, to the second, as ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def new_run_id() -> str:
     """Return a fresh run id, `YYYYMMDD-HHMMSS-<6 hex>` in UTC.
 
@@ -62,16 +61,6 @@ def new_run_id() -> str:
 def slug(run_id: str, part: int) -> str:
     """Return title and slug of a part's kernel: Kaggle makes the slug from the title, so they are one."""
     return f"ferry-{run_id}-{part}"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a journal: a part's new state. Part 0 is the run as a whole."""
-
-    at: str
-    part: int
-    state: str
-    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,35 +108,27 @@ class Run:
 
     # --- the journal ---
 
+    @functools.cached_property
+    def _journal(self) -> Journal:
+        return Journal(self.folder / "journal.jsonl")
+
     def record(self, state: State | str, part: int = 0, detail: str = "") -> None:
         """Append a change of state, on disk before this returns."""
-        line = json.dumps(to_plain(Entry(now_text(), part, str(state), detail))) + "\n"
-        with self.lock(), (self.folder / "journal.jsonl").open("a+b") as stream:
-            if stream.tell() and not _ends_line(stream.fileno()):
-                line = "\n" + line  # a killed writer left half a line; keep it apart from ours
-            stream.write(line.encode())
-            stream.flush()
-            os.fsync(stream.fileno())
+        with self.lock():
+            self._journal.append(part, str(state), detail)
             os.utime(self.folder)  # whoever looks for changes looks at the folder alone
 
-    def journal(self) -> list[Entry]:
-        """Return the journal's entries; a line cut by a kill is left out."""
-        path = self.folder / "journal.jsonl"
-        entries = []
-        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        for line in text.splitlines():
-            with contextlib.suppress(ValueError, TypeError, RecursionError):
-                entries.append(from_plain(Entry, json.loads(line)))
-        return entries
+    def journal(self, part: int | None = None) -> list[Entry]:
+        """Return the journal's entries, or a part's alone; a line cut by a kill is left out."""
+        return self._journal.entries() if part is None else self._journal.of(part)
 
     def state(self, part: int) -> str:
         """Return the last state that the journal has for `part`, or an empty string."""
-        return next((entry.state for entry in reversed(self.journal()) if entry.part == part), "")
+        return self._journal.state(part)
 
     def told(self, part: int) -> State:
         """Return the last state that a part's place has told: what came of fetching is none of its."""
-        told = [entry.state for entry in self.journal() if entry.part == part and entry.state in set(State)]
-        return State(told[-1]) if told else State.INTENT
+        return self._journal.told(part)
 
     def has_come(self, part: int) -> bool:
         """Whether log and outputs of `part` are here."""
@@ -194,11 +175,6 @@ class Run:
     def write_submission(self, part: int, submission: Submission) -> None:
         """Put an acceptance on disk."""
         atomic_write(self.part(part) / "submission.json", json.dumps(to_plain(submission), indent=2) + "\n")
-
-
-def _ends_line(descriptor: int) -> bool:
-    size = os.fstat(descriptor).st_size
-    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
 
 
 # --- where runs are ---------------------------------------------------------------------------------------

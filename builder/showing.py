@@ -96,7 +96,7 @@ def _cost(run: Run, found: Reading | None) -> dict[str, str]:
 
 def _span_s(run: Run, part: int) -> float:
     """Return how long a part was under way, in seconds, as the journal has it."""
-    own = [entry for entry in run.journal() if entry.part == part]
+    own = run.journal(part)
     begun = [entry.at for entry in own if entry.state == "queued"]
     ended = [entry.at for entry in own if entry.state in ("done", "failed", "cancelled", "lost")]
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from builder.errors import UsageError
@@ -24,6 +24,11 @@ class RunSpec:
     seconds, 0 is no limit. `target_ci` is the half-width of the speed-up's interval to sample for under
     `strict`, as a share; 0 is a fixed number. `against` is what the user calls a second model to compare
     with, `against_path` where its files are while the kernel is built.
+
+    `backend` may name several places, joined by commas, that the cases are dealt over; `parts` is how many
+    parts a place has at once, 0 for what it allows; `budget_s` is the device time that all parts may use.
+    `left_out` are cases that are not to be run, by id, and why; `known` cases that have a result in the run
+    named.
     """
 
     suite: str
@@ -55,6 +60,10 @@ class RunSpec:
     target_ci: float = 0.0
     against: str = ""
     against_path: str = ""
+    parts: int = 0
+    budget_s: float = 0.0
+    left_out: dict[str, str] = field(default_factory=dict)
+    known: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def accepted(run: Run, part: int, backend: Backend, clock: Clock) -> Submission:
     Raises UsageError for a part that was refused or is held back: only `ferry resume` pushes those.
     """
     if run.is_unpushed(part):
-        why = next((entry.detail for entry in reversed(run.journal()) if entry.part == part), "")
+        why = next((entry.detail for entry in reversed(run.journal(part))), "")
         raise UsageError(
             f"part {part} of run {run.id} was not pushed, it is {run.state(part)}: {why}",
             f"ferry resume {run.id}",
@@ -171,7 +171,7 @@ def _submit_or_find(
 
 def refuse_another_account(run: Run, part: int, backend: Backend) -> None:
     """Refuse to look among one account's kernels for what another was meant to get. Raises UsageError."""
-    meant = next((entry.detail for entry in reversed(run.journal()) if entry.part == part), "")
+    meant = next((entry.detail for entry in reversed(run.journal(part))), "")
     if run.state(part) == State.INTENT and meant and meant != (here := backend.account()):
         raise UsageError(
             f"part {part} of run {run.id} was pushed as {meant}, and the credential here is of {here}",
@@ -195,7 +195,7 @@ def _look_for(intended: Intent, backend: Backend, clock: Clock, age_s: float = 0
 
 def _age_s(run: Run, part: int, state: State, clock: Clock) -> float:
     """Return how long ago a part came into a state, in seconds; 0 where the clock was put back since."""
-    times = [entry.at for entry in run.journal() if (entry.part, entry.state) == (part, state)]
+    times = [entry.at for entry in run.journal(part) if entry.state == state]
     since = datetime.fromisoformat(times[-1]).timestamp() if times else clock.now()
     return max(0.0, clock.now() - since)
 

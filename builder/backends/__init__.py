@@ -232,8 +232,12 @@ def about(name: str) -> str:
 def load(name: str) -> Backend:
     """Return the backend called `name`, or `name:profile` where the backend takes profiles of ferry.toml.
 
-    UsageError when there is no such backend or profile.
+    Several, joined by commas, are returned as one. UsageError when there is no such backend or profile.
     """
+    if "," in name:
+        from builder.several import Several
+
+        return Several((one, load(one)) for one in name.split(","))
     place, _, profile = name.partition(":")
     if place not in names():
         raise UsageError(f"there is no backend {place!r}", f"backends: {', '.join(names())}")

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from builder import config
-from builder.accelerators import choose_backend, default_accelerator
+from builder import config, places
+from builder.accelerators import default_accelerator
 from builder.config import Kind
 from builder.errors import UsageError
 from builder.opponents import find_opponent
@@ -118,7 +118,7 @@ _OPTIONS = (
     ),
     option("--against", metavar="FILE|REF|RUN", help="Another version to compare with, in turns with yours."),
     option("--model", type=PATH, help="Your model: a file or a package."),
-    option("--backend", help="Where to run; see `ferry backends`."),
+    option("--backend", help="Where to run, or several places, as kaggle,local; see `ferry backends`."),
     option("--accelerator", default="", help="What hardware to ask for; see `ferry accelerators`."),
     option("--allow-accelerator-mismatch", "allow_mismatch", is_flag=True, help="Run on whatever came."),
     option("--devices", type=click.IntRange(min=0), default=0, help="Cards to use at most; 0 is all."),
@@ -129,6 +129,8 @@ _OPTIONS = (
         help="The kernel's own limit, as 9m; by default none, on Kaggle thrice the estimate.",
     ),
     option("--case-timeout", type=DURATION, default="30m", show_default=True, help="One case's limit."),
+    option("--parts", type=click.IntRange(min=0), default=0, help="Parts at once on a place; see README."),
+    option("--budget", "budget_s", type=DURATION, default="0", help="Device time for all parts, as 3h."),
     option(
         "--as", "form", type=click.Choice(["notebook", "script"]), default="notebook", help="What is pushed."
     ),
@@ -173,7 +175,7 @@ def make_spec(
     **rest: Any,
 ) -> RunSpec:
     """Return the spec that the shared options add up to. UsageError for a word that is none."""
-    chosen = choose_backend(backend, accelerator)
+    chosen = places.choose(backend, accelerator)
     for path, name in ((model, "--model"), (harness, "--harness")):
         if path and not path.exists():
             raise UsageError(f"{name}: there is nothing at {path}")
@@ -199,7 +201,7 @@ def make_spec(
         suite=suite,
         cases=cases,
         backend=chosen,
-        accelerator=accelerator or default_accelerator(chosen),
+        accelerator=accelerator or ("" if places.SEPARATOR in chosen else default_accelerator(chosen)),
         model_path=str(model.resolve()) if model else "",
         against=_name_of(against),
         against_path=_files_of(against, model),

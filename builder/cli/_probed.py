@@ -16,7 +16,7 @@ def keep(run: Run, place: Backend, outcome: Outcome) -> Probe:
     hardware = outcome.records.hardware
     if hardware is None:
         part = run.parts()[-1]
-        why = next((entry.detail for entry in reversed(run.journal()) if entry.part == part), "")
+        why = next((entry.detail for entry in reversed(run.journal(part))), "")
         said = f"the probe {run.id} is {run.told(part)} and has reported nothing"
         raise IncompleteError(said, why or f"see ferry logs {run.id}")
     probe = Probe(now_text(), place.name, place.account(), run.spec.accelerator, run.id, hardware)
