@@ -6,8 +6,8 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
+from builder import declared
 from builder.errors import UsageError
 from harness.shapes import DTYPE_BYTES, OFFICIAL_COUNTS, SUITES, Case, Counts, Shape, Suite, parse_settings
 
@@ -85,14 +85,7 @@ class Selection:
 
 def routes() -> list[str]:
     """Return the names of gpuferry's own routes without importing any."""
-    folder = Path(__file__).parent.parent / "model" / "routes"
-    return ["auto", "fast", *sorted(path.stem for path in folder.glob("[a-z]*.py"))]
-
-
-def levers() -> list[str]:
-    """Return the names of the levers of gpuferry's own model, read from the text that declares them."""
-    text = (Path(__file__).parent.parent / "model" / "levers.py").read_text(encoding="utf-8")
-    return re.findall(r'\bLever\(\s*"(LEVER_\w+)"', text)
+    return [*declared.choices(), *(route.name for route in declared.files())]
 
 
 def plan(selection: Selection) -> tuple[Case, ...]:
@@ -108,8 +101,8 @@ def plan(selection: Selection) -> tuple[Case, ...]:
     short = selection.protocol == "official" and counts != OFFICIAL_COUNTS
     protocol = "short" if short else selection.protocol
     asked = _levers(selection.levers)
-    if unknown := [] if selection.own_model else sorted(set(asked) - set(levers())):
-        raise UsageError(f"there is no lever {unknown[0]!r}", f"levers: {', '.join(levers())}")
+    if unknown := [] if selection.own_model else sorted(set(asked) - set(declared.levers())):
+        raise UsageError(f"there is no lever {unknown[0]!r}", f"levers: {', '.join(declared.levers())}")
     cases = [
         Case(shape, route, {**setting, **asked}, dtype, protocol, counts, harness_args)
         for shape, route, setting, dtype in (*_product(suite, selection), *_extras(suite, selection))

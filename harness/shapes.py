@@ -225,7 +225,7 @@ SUITES = {
             "ablation",
             "every route, and every lever under `sdpa`, on 4 official shapes",
             tuple(SHAPES[key] for key in _ABLATED),
-            routes=("eager", "sdpa", "compiled"),
+            routes=("eager", "sdpa", "compiled", "reduce", "fused", "graphed", "amp", "chunked"),
             extras=tuple(
                 Extra(key, "sdpa", levers={name: value})
                 for name, value in (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import router
 
@@ -48,12 +48,20 @@ LEVERS = (ROUTE, QKV, RESIDUAL, CHUNK)
 
 @dataclass(frozen=True)
 class Settings:
-    """What the levers say; `chunk` is None when the rows of a chunk are planned from free memory."""
+    """What the levers say; `chunk` is None when the rows of a chunk are planned from free memory.
+
+    `given` are the levers that were set, as they were.
+    """
 
     route: str
     fused_qkv: bool
     inplace_residual: bool
     chunk: int | None
+    given: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def under(self, levers: Mapping[str, str]) -> Settings:
+        """The same under further levers; what was set by hand goes before them."""
+        return read({**levers, **self.given}) if levers else self
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -68,4 +76,5 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         fused_qkv=QKV.read(environ) == "fused",
         inplace_residual=RESIDUAL.read(environ) == "inplace",
         chunk=None if chunk == "auto" else int(chunk),
+        given={name: value for name, value in environ.items() if name.startswith(PREFIX)},
     )

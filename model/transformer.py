@@ -11,15 +11,30 @@ B, S, D, H, F, L = batch, sequence, width, heads, FFN width, layers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from . import chunking, levers, router
-from .padding import Padding
+from . import chunking, levers, padding
+from .choosing import Choices
+from .routes import Route
 from .weights import Config, Weights
 
 Forward = Callable[[Tensor, "Tensor | None"], Tensor]
+
+
+@dataclass
+class Plan:
+    """How one kind of input is run: by a route under settings, so many rows of the batch at once.
+
+    `note` says which route refused, with a place for the name of the one that ran.
+    """
+
+    route: Route
+    settings: levers.Settings
+    note: str
+    rows: int
 
 
 class OptimizedTransformer(Weights):
@@ -38,9 +53,10 @@ class OptimizedTransformer(Weights):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self._levers = levers.read()
-        self._route = router.load(self._levers.route)
-        self._rows: dict[tuple[object, ...], int] = {}
-        self._report(None)
+        self._choices = Choices(self._levers)
+        self._plans: dict[tuple[object, ...], Plan] = {}
+        self.route_ran, self.route_note = self._levers.route, ""
+        self.compile_s = self.chunk_rows = None
 
     @torch.no_grad()
     def forward(self, x: Tensor, valid_token_mask: Tensor | None = None) -> Tensor:
@@ -52,13 +68,13 @@ class OptimizedTransformer(Weights):
         return self._forward(x, valid_token_mask)
 
     def _forward(self, x: Tensor, valid_token_mask: Tensor | None) -> Tensor:
-        padding = Padding.of(valid_token_mask)
-        kind = x.shape, x.dtype, x.device, padding.holes
-        planned = self._rows.get(kind) or self._plan(x, padding)
-        output, rows = chunking.run_in_chunks(self._runner(x, padding), x, planned)
-        # What fitted once is kept: one answer for one shape, and no figure is asked of the driver again.
-        self._rows[kind] = rows
-        self._report(rows if rows < len(x) else None)
+        kind = x.shape, x.dtype, x.device, valid_token_mask is None
+        plan = self._plans.get(kind)
+        if plan is None:
+            # Kept: one answer for one kind of input, and no figure is asked of the driver again.
+            plan = self._plans[kind] = self._plan(x, valid_token_mask)
+        output, plan.rows = chunking.run_in_chunks(self._runner(plan, x, valid_token_mask), x, plan.rows)
+        self._report(plan, len(x))
         return output
 
     @torch.no_grad()
@@ -67,30 +83,35 @@ class OptimizedTransformer(Weights):
 
         Compares them in one piece with the same in two halves; call it after a forward of x.
         """
-        run = self._runner(x, Padding.of(valid_token_mask))
-        rows = self.chunk_rows or len(x)
-        half = -(-rows // 2)
-        whole = run(0, rows)
-        spans = ((start, min(start + half, rows)) for start in range(0, rows, half))
+        plan = self._plans[x.shape, x.dtype, x.device, valid_token_mask is None]
+        run = self._runner(plan, x, valid_token_mask)
+        half = -(-plan.rows // 2)
+        whole = run(0, plan.rows)
+        spans = ((start, min(start + half, plan.rows)) for start in range(0, plan.rows, half))
         worst = [run(start, stop).sub_(whole[start:stop]).abs_().max() for start, stop in spans]
         return float(torch.stack(worst).max())
 
-    def _runner(self, x: Tensor, padding: Padding) -> Callable[[int, int], Tensor]:
+    def _runner(self, plan: Plan, x: Tensor, valid: Tensor | None) -> Callable[[int, int], Tensor]:
         def run(start: int, stop: int) -> Tensor:
-            return self._route.run(x[start:stop], padding.rows(start, stop), self, self._levers)
+            part = padding.rows(valid, start, stop)
+            return plan.route.run(x[start:stop], part, self, plan.settings)
 
         return run
 
-    def _plan(self, x: Tensor, padding: Padding) -> int:
-        if self._levers.chunk is not None:
-            return min(self._levers.chunk, len(x))
-        row_bytes = self._route.bytes_per_row(x, padding, self)
+    def _plan(self, x: Tensor, valid: Tensor | None) -> Plan:
+        route, settings, note = self._choices.take(x, self)
+        if settings.chunk is not None:
+            return Plan(route, settings, note, min(settings.chunk, len(x)))
+        row_bytes = route.bytes_per_row(x, valid, self, settings)
         output_bytes, free = x.numel() * x.element_size(), chunking.free_bytes(x.device)
-        return chunking.plan_rows(len(x), row_bytes, output_bytes, free, x.element_size())
+        rows = chunking.plan_rows(len(x), row_bytes, output_bytes, free, x.element_size())
+        return Plan(route, settings, note, rows)
 
-    def _report(self, chunk_rows: int | None) -> None:
-        self.route_ran, self.route_note = self._route.ran, self._route.note
-        self.compile_s, self.chunk_rows = self._route.compile_s, chunk_rows
+    def _report(self, plan: Plan, batch: int) -> None:
+        route = plan.route
+        self.route_ran, self.compile_s = route.ran, route.compile_s
+        self.route_note = route.note or plan.note.format(route.ran)
+        self.chunk_rows = plan.rows if plan.rows < batch else None
 
 
 UserOptimizedTransformer = OptimizedTransformer

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from builder import spec
+from builder import declared
 from builder.cli._listing import listing
 
 command = listing(
     "routes",
-    "List the routes: named ways to run the model.",
-    lambda: [{"route": name} for name in spec.routes()],
+    "List the routes: named ways to run the model. The first few choose among the others.",
+    lambda: [
+        *({"route": name, "does": about} for name, about in declared.choices().items()),
+        *({"route": route.name, "does": route.about} for route in declared.files()),
+    ],
 )

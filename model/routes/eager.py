@@ -7,9 +7,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..levers import Settings
-from ..padding import Padding
 from ..weights import Attention, Weights
 from . import Route as Base
+
+# It serves by being read, and by having the baseline's bits: no choice takes it.
+SERVES: dict[str, dict[str, str]] = {}
 
 
 class Route(Base):
@@ -17,18 +19,18 @@ class Route(Base):
 
     ran = "eager"
 
-    def run(self, x: Tensor, padding: Padding, weights: Weights, levers: Settings) -> Tensor:
+    def run(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
         """See `routes.Route.run`. No lever changes the arithmetic."""
         del levers
-        heads, causal, valid = weights.config.num_heads, weights.config.causal, padding.valid
+        heads, causal = weights.config.num_heads, weights.config.causal
         for block in weights.blocks:
             x = x + zero(attention(block.norm1(x), block.attention, heads, causal, valid), valid)
             x = zero(x + block.ffn_out(functional.gelu(block.ffn_in(block.norm2(x)))), valid)
         return zero(weights.final_norm(x), valid)
 
-    def bytes_per_row(self, x: Tensor, padding: Padding, weights: Weights) -> int:
+    def bytes_per_row(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> int:
         """Attention: two [H,S,S] in float32, a third in a half type, a mask, seven [S,D]; or feed-forward."""
-        del padding
+        del valid, levers
         _, seq_len, width = x.shape
         size = x.element_size()
         score = 8 if size == 4 else size + 8

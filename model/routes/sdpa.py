@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ..levers import Settings
-from ..padding import Padding
+from ..padding import Front
 from ..weights import Layer, Pair, Tensors, Weights
 from . import Route as Base
 
+SERVES: dict[str, dict[str, str]] = {"safe": {}, "fast": {}, "fp16": {}}
+
 
 class Route(Base):
-    """Turns every mask into one that needs no S x S tensor, then computes `stack`.
-
-    Causal, valid tokens first in each row: no valid token sees a padded one, so the keys need no mask.
-    Causal with holes: valid tokens are moved to the front, in order, and back afterwards; position enters
-    by that order only. Not causal: the keys' mask [B,1,1,S] is broadcast.
-    """
+    """Calls `whole`; a route that computes the same in another way replaces `compute`."""
 
     ran = "sdpa"
 
-    def run(self, x: Tensor, padding: Padding, weights: Weights, levers: Settings) -> Tensor:
+    def run(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
         """See `routes.Route.run`."""
-        if padding.valid is None or not (padding.holes and weights.config.causal):
-            return self._run(x, padding.valid, weights, levers)
-        order = torch.argsort(padding.valid, dim=1, descending=True, stable=True)
-        index = order[..., None].expand_as(x)
-        packed = self._run(x.gather(1, index), padding.valid.gather(1, order), weights, levers)
-        return torch.empty_like(packed).scatter_(1, index, packed)
-
-    def _run(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
         config, tensors = weights.config, weights.tensors(levers.fused_qkv)
-        return self.stack(x, valid, tensors, config.num_heads, config.causal, levers.inplace_residual)
+        return self.compute(x, valid, tensors, config.num_heads, config.causal, levers.inplace_residual)
 
-    def stack(
+    def compute(
         self, x: Tensor, valid: Tensor | None, tensors: Tensors, heads: int, causal: bool, inplace: bool
     ) -> Tensor:
-        """Compute `stack`; a route that does it another way replaces this."""
-        return stack(x, valid, tensors, heads, causal, inplace)
+        """Compute `whole`."""
+        return whole(x, valid, tensors, heads, causal, inplace)
 
-    def bytes_per_row(self, x: Tensor, padding: Padding, weights: Weights) -> int:
+    def bytes_per_row(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> int:
         """The larger of attention (x, q, k, v, result, projection) and feed-forward, and packed copies."""
+        del levers
         _, seq_len, width = x.shape
         ffn_dim = weights.config.ffn_dim
         widest = max(6 * width, 2 * width + ffn_dim, width + 2 * ffn_dim)
-        packed = 2 * width if padding.holes else 0
+        packed = 2 * width if weights.config.causal and valid is not None else 0
         row_sums = 4 * seq_len * weights.config.num_heads
         return seq_len * (widest + packed) * x.element_size() + row_sums
+
+
+def whole(
+    x: Tensor, valid: Tensor | None, tensors: Tensors, heads: int, causal: bool, inplace: bool
+) -> Tensor:
+    """The whole model over x [B,S,D] with any mask [B,S], turned into one that needs no S x S tensor.
+
+    Causal: valid tokens are moved to the front, so that no valid one sees a padded one, and back afterwards.
+    Whether that is needed only the device knows, and asking would make the host wait in every forward.
+    Not causal: the keys' mask [B,1,1,S] is broadcast.
+    """
+    if valid is None or not causal:
+        return stack(x, valid, tensors, heads, causal, inplace)
+    front = Front.of(valid)
+    return front.unpack(stack(front.pack(x), front.valid, tensors, heads, causal, inplace))
 
 
 def stack(

@@ -12,6 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from harness.baseline import BaselineTransformer, TransformerConfig, copy_model_weights
 from model import OptimizedTransformer
+from model.routes import Route
 
 MASKS = ("full", "prefix", "holes", "one row empty", "all empty", "none")
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -34,6 +35,11 @@ def pair(
     model = candidate(config, **levers)
     copy_model_weights(baseline, model, strict=True)
     return baseline.to(dtype=dtype).eval(), model.to(dtype=dtype).eval()
+
+
+def route_of(model: OptimizedTransformer) -> Route:
+    """The route that the model's first forward took."""
+    return next(iter(model._plans.values())).route
 
 
 def inputs(config: TransformerConfig, dtype: torch.dtype = torch.float32, seed: int = 7) -> Tensor:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.baseline import TransformerConfig
 from model import chunking
 from model.chunking import USABLE_SHARE, plan_rows
-from tests.unit.model_cases import DTYPES, inputs, mask_of, pair, run
+from tests.unit.model_cases import DTYPES, inputs, mask_of, pair, route_of, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # Every product of these sizes is a whole number of the tiles that CPU libraries cut a matrix into, so one
@@ -74,13 +74,14 @@ def test_a_chunk_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     _, model = pair(EVEN, chunk="6")
     x = inputs(EVEN)
     run(model, x)
-    real = model._route.run
+    route = route_of(model)
+    real = route.run
 
     def off_in_halves(part: torch.Tensor, *rest: Any) -> torch.Tensor:
         result = real(part, *rest)
         return result.add_(error) if len(part) == 3 else result
 
-    monkeypatch.setattr(model._route, "run", off_in_halves)
+    monkeypatch.setattr(route, "run", off_in_halves)
     error = 0.25
     assert model.chunk_difference(x) == pytest.approx(0.25, rel=1e-5)
     error = float("nan")

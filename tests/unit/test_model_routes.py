@@ -15,7 +15,7 @@ from harness.gate import compare_outputs
 from tests.unit.model_cases import DTYPES, MASKS, inputs, mask_of, pair, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-ROUTES = ("eager", "sdpa")
+ROUTES = ("eager", "sdpa", "chunked")
 TIGHT = 2e-5  # float32, absolute; the gate allows 2e-3
 ODD = {
     "one token": TransformerConfig(3, 1, 16, 2, 24, 2, True),
@@ -176,3 +176,22 @@ def test_unasked_the_model_runs_sdpa() -> None:
         run(model, inputs(config))
         reported = model.route_ran, model.route_note, model.compile_s, model.chunk_rows
         assert reported == ("sdpa", "", None, None)
+
+
+@pytest.mark.parametrize("route", ["graphed", "amp"])
+def test_a_route_for_gpus_runs_as_sdpa_elsewhere(route: str) -> None:
+    """Without a GPU the output is sdpa's to the bit, and the row can say why."""
+    config = TransformerConfig(2, 8, 16, 2, 16, 1, True)
+    x = inputs(config)
+    (_, model), (_, plain) = pair(config, route=route), pair(config, route="sdpa")
+    assert torch.equal(run(model, x), run(plain, x))
+    assert (model.route_ran, model.route_note) == ("sdpa", "needs a CUDA GPU, ran sdpa")
+
+
+@pytest.mark.parametrize("choice", ["safe", "fp16"])
+def test_on_a_cpu_a_choice_is_sdpa(choice: str) -> None:
+    """A choice for which a CPU has nothing of its own takes sdpa."""
+    config = TransformerConfig(2, 8, 16, 2, 16, 1, True)
+    _, model = pair(config, route=choice)
+    run(model, inputs(config))
+    assert model.route_ran == "sdpa"

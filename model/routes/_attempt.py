@@ -1,0 +1,89 @@
+"""A route that may fail where it runs, for want of a compiler or a GPU: it then runs as sdpa, saying why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from subprocess import CalledProcessError
+
+import torch
+from torch import Tensor
+
+from ..chunking import is_out_of_memory
+from ..levers import Settings
+from ..weights import Weights
+from . import sdpa
+
+
+class Attempt(sdpa.Route):
+    """Runs `attempt`; where that fails it runs as sdpa from then on, and `note` gives the first cause.
+
+    The first call for each kind of input, where something is compiled or captured, counts to `compile_s`.
+    """
+
+    doing = "compilation"
+
+    def __init__(self) -> None:
+        self._met: set[tuple[object, ...]] = set()
+
+    def attempt(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
+        """Compute what `sdpa.Route.run` does, in this route's way."""
+        raise NotImplementedError
+
+    def run(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
+        """See `routes.Route.run`."""
+        if self.ran == type(self).ran:
+            try:
+                return self._timed(x, valid, lambda: self._admitted(x, valid, weights, levers))
+            except RefusedError as refused:
+                self.note = f"{refused}, ran {sdpa.Route.ran}"
+            except Exception as error:
+                # Compilers fail in every way there is; running out of memory is the caller's to mend.
+                if is_out_of_memory(error):
+                    raise
+                self.note = f"{self.doing} failed, ran {sdpa.Route.ran}: {first_cause(error)}"
+            self.ran = sdpa.Route.ran
+        return super().run(x, valid, weights, levers)
+
+    def _admitted(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
+        if why := self.refusal(x, weights, levers):
+            raise RefusedError(why)
+        return self.attempt(x, valid, weights, levers)
+
+    def _timed(self, x: Tensor, valid: Tensor | None, call: Callable[[], Tensor]) -> Tensor:
+        kind = (x.shape, x.dtype, x.device, valid is None)
+        if kind in self._met:
+            return call()
+        start = time.perf_counter()
+        try:
+            result = call()
+            if x.is_cuda:
+                torch.cuda.synchronize(x.device)
+            self._met.add(kind)
+            return result
+        finally:
+            self.compile_s = (self.compile_s or 0.0) + time.perf_counter() - start
+
+
+class RefusedError(Exception):
+    """The route does not serve this input here."""
+
+
+def no_gpu(x: Tensor) -> str:
+    """Why a route for GPUs refuses x; nothing when x lies on one."""
+    return "" if x.is_cuda else "needs a CUDA GPU"
+
+
+def first_cause(error: BaseException) -> str:
+    """Class and first line of the error at the root of a compiler's chain of wrappers.
+
+    Where a program failed, the first line in its output that tells an error, not the command it was given.
+    """
+    while cause := getattr(error, "inner_exception", None) or error.__cause__:
+        error = cause
+    text = str(error)
+    if isinstance(error, CalledProcessError) and error.output:
+        text = error.output if isinstance(error.output, str) else error.output.decode(errors="replace")
+    lines = text.strip().splitlines() or [""]
+    told = next((line for line in lines if "error:" in line and "collect2" not in line), lines[0])
+    return f"{type(error).__name__}: {told}"[:300]

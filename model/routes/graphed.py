@@ -1,0 +1,85 @@
+"""The sdpa route captured in a CUDA graph: copy in, one replay, copy out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ..levers import Settings
+from ..weights import Tensors, Weights
+from . import sdpa
+from ._attempt import Attempt, no_gpu
+
+SERVES: dict[str, dict[str, str]] = {"safe": {}, "fast": {}, "fp16": {}}
+MOST_GRAPHS = 8  # a graph holds its memory
+WARM_CALLS = 3  # libraries allocate workspaces at their first calls, which a capture forbids
+
+
+class Route(Attempt):
+    """Keeps one graph for each kind of input and set of weights, the latest few."""
+
+    ran = "graphed"
+    doing = "capture"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._graphs: dict[tuple[object, ...], Graph] = {}
+
+    def refusal(self, x: Tensor, weights: Weights, levers: Settings) -> str:
+        """Only CUDA has graphs."""
+        return no_gpu(x)
+
+    def attempt(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
+        """Replay the graph for this kind of input; captured at the first call."""
+        config, tensors = weights.config, weights.tensors(levers.fused_qkv)
+        # A graph reads weights where they lay: changed in place they are seen, moved they are another graph.
+        key = (x.shape, x.dtype, x.device, valid is None, *addresses(tensors))
+        graph = self._graphs.pop(key, None)
+        if graph is None:
+            graph = Graph(
+                lambda x, valid: sdpa.whole(
+                    x, valid, tensors, config.num_heads, config.causal, levers.inplace_residual
+                ),
+                x,
+                valid,
+            )
+        self._graphs[key] = graph
+        if len(self._graphs) > MOST_GRAPHS:
+            del self._graphs[next(iter(self._graphs))]
+        return graph.replay(x, valid)
+
+
+class Graph:
+    """A captured `run(x, valid)` with inputs of its own."""
+
+    def __init__(
+        self, run: Callable[[Tensor, Tensor | None], Tensor], x: Tensor, valid: Tensor | None
+    ) -> None:
+        with torch.inference_mode(False), torch.no_grad():
+            self._x = torch.empty(x.shape, dtype=x.dtype, device=x.device).copy_(x)
+            self._valid = None if valid is None else valid.clone()
+            side = torch.cuda.Stream(x.device)  # type: ignore[no-untyped-call]
+            side.wait_stream(torch.cuda.current_stream(x.device))
+            with torch.cuda.stream(side):
+                for _ in range(WARM_CALLS):
+                    run(self._x, self._valid)
+            torch.cuda.current_stream(x.device).wait_stream(side)
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._output = run(self._x, self._valid)
+
+    def replay(self, x: Tensor, valid: Tensor | None) -> Tensor:
+        """Run over other values of the same kind; the result is the caller's own."""
+        self._x.copy_(x)
+        if self._valid is not None and valid is not None:
+            self._valid.copy_(valid)
+        self._graph.replay()
+        return self._output.clone()
+
+
+def addresses(tensors: Tensors) -> tuple[int, ...]:
+    """Where the weights lie."""
+    pairs = [pair for layer in tensors.layers for pair in (*layer.qkv, *layer[:1], *layer[2:])]
+    return tuple(tensor.data_ptr() for pair in (*pairs, tensors.final_norm) for tensor in pair)
