@@ -46,6 +46,7 @@ class Options:
     run: Path | None
     deadline_s: float
     earlier: Path | None
+    attempt: int
     rehearse: bool
 
 
@@ -83,9 +84,12 @@ def parse_arguments(arguments: Sequence[str] | None) -> Options:
     parser.add_argument(
         "--continue", type=Path, dest="earlier", metavar="FILE", help="run what it is missing"
     )
+    parser.add_argument(
+        "--attempt", type=int, default=1, metavar="N", help="number this attempt so, for a job begun anew"
+    )
     parser.add_argument("--rehearse", action="store_true", help="run one tiny case on the CPU instead")
     given = parser.parse_args(arguments)
-    return Options(given.order, given.run, given.deadline, given.earlier, given.rehearse)
+    return Options(given.order, given.run, given.deadline, given.earlier, given.attempt, given.rehearse)
 
 
 def _duration(text: str) -> float:
@@ -129,10 +133,12 @@ def rehearsal(order: Order) -> Order:
 def read_earlier(options: Options, order: Order) -> Carried:
     """Return whose run this is and what was done of it. A run without an id gets one.
 
+    An attempt that is continued makes its successor's number, unless `--attempt` asks for a higher one.
     Raises UsageError and CannotContinueError.
     """
     ref = RunRef() if options.run is None else _read(options.run, RunRef)
     carried = Carried(ref) if options.earlier is None else read_carried(options.earlier, ref, order)
+    carried = replace(carried, attempt=max(carried.attempt, options.attempt))
     if carried.ref.run_id:
         return carried
     run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"

@@ -20,6 +20,7 @@ from builder.backends.manual import Manual
 from builder.errors import FerryError, InfrastructureError, RefusedHereError, UsageError
 from builder.runs import runs_root
 from tests.service.kaggle.server import serving
+from tests.service.slurm import daemons as slurm
 
 PROGRAM = """
 import sys
@@ -79,6 +80,9 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         if name == "kaggle":
             for variable, value in services.enter_context(serving()).environment().items():
                 monkeypatch.setenv(variable, value)
+        if name == "slurm":
+            cluster = services.enter_context(slurm.running(mine=True))
+            monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
         yield backends.load(name)
 
 

@@ -1,0 +1,230 @@
+"""A cluster that Slurm runs, from its login node or through ssh; profiles say how to use it.
+
+A job's own result file has the last word: a scheduler that says COMPLETED has not seen a result. What the
+scheduler says of the others is in `words`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from builder import config
+from builder.backends import Finding, Intent, Limits, OutputFile, State, Status, Submission, Unmetered
+from builder.backends.slurm import examination, folder, words
+from builder.backends.slurm.cluster import Cluster, Job, Seen, refuse
+from builder.backends.slurm.folder import Result
+from builder.backends.slurm.profile import Profile
+from builder.backends.slurm.script import job_script
+from builder.commands import Runner, runner
+from builder.errors import InfrastructureError
+from builder.runs import atomic_write
+
+GRACE_S = 30.0  # an sbatch whose answer was lost has ended by then
+FORGETS_S = 120.0  # accounting and shared disks lag behind by less
+LOOK_S = 5.0  # so long waits a look at a log for more of it
+_SUBMIT = """set -e
+mkdir -p "{scratch}"; cd "{scratch}"; pwd -P
+name=$1; array=$2; shift 2; index=0
+while [ "$1" != -- ]; do
+    mkdir -p "$1"; echo "$name${{array:+ $index}}" >"$1/job"; index=$((index + 1)); shift
+done
+shift; exec "$@\""""
+_FIND = """cd "{scratch}/$1" 2>/dev/null || exit 0; pwd -P; cat job; cat id 2>/dev/null || :"""
+
+
+class Slurm(Unmetered):
+    """The cluster that `profile` describes, by commands that `run` runs on its login node."""
+
+    def __init__(
+        self, profile: Profile | None = None, name: str = "slurm", run: Runner | None = None
+    ) -> None:
+        self.name = name
+        self.profile = profile or Profile()
+        self.runner = run or runner(self.profile.host)
+        self.cluster = Cluster(self.runner)
+
+    # --- submitting ---
+
+    def submit(self, intent: Intent) -> Submission:
+        """Hand one kernel to sbatch, on its stdin.
+
+        Raises RefusedHereError for one that is too long, RefusedThereError, CapacityError, and UsageError
+        for an accelerator that the profile has not.
+        """
+        return self.submit_all([intent])[0]
+
+    def submit_all(self, intents: Sequence[Intent]) -> list[Submission]:
+        """Hand several parts over as one job array, `throttle` at once; all of them are accepted or none.
+
+        They want the same hardware, and the longest limit holds for each. Raises what `submit` does.
+        """
+        slugs = [intent.slug for intent in intents]
+        kernels = [(intent.folder / "kernel.py").read_text(encoding="utf-8") for intent in intents]
+        script = job_script(self.profile, slugs, kernels)
+        array = _array(len(intents), self.profile.throttle)
+        longest = max(intents, key=lambda intent: intent.timeout_s or float("inf"))
+        # Options here go before those in the user's environment; a name is how a lost answer is found again.
+        sbatch = ["sbatch", "--parsable", f"--job-name={slugs[0]}", *self._outlet(slugs[0], array), *array]
+        argv = self._sh(_SUBMIT, slugs[0], "".join(array), *slugs, "--", *sbatch, *self.profile.job(longest))
+        answer = self.cluster.ask(argv, script)
+        refuse(answer)
+        lines = answer.out.decode(errors="replace").split()
+        if len(lines) < 2 or not (said := re.fullmatch(r"(\d+)(?:;(\S+))?", lines[-1])):
+            raise InfrastructureError(f"sbatch did not say what it made of the job: {lines[-1:]}")
+        scratch = answer.out.decode(errors="replace").splitlines()[0]
+        ids = [f"{said[1]}_{index}" for index in range(len(slugs))] if array else [said[1]]
+        jobs = [Job(job, said[2] or "", f"{scratch}/{slug}") for job, slug in zip(ids, slugs, strict=True)]
+        return [self._submission(job, slug) for job, slug in zip(jobs, slugs, strict=True)]
+
+    def _outlet(self, slug: str, array: Sequence[str]) -> list[str]:
+        """Where Slurm itself writes about a job; the job writes into the folder of its attempt."""
+        return [f"--output={slug}/slurm{'-%a' if array else ''}.out", "--open-mode=append"]
+
+    def find(self, intent: Intent) -> Submission | None:
+        """Look for a job by its name: in its folder, the queue, the accounting."""
+        answer = self.cluster.ask(self._sh(_FIND, intent.slug))
+        place, job, own_id = [*answer.out.decode(errors="replace").splitlines(), "", "", ""][:3]
+        if not job:
+            return None
+        name, _, index = job.partition(" ")
+        known = [seen.id for seen in self.cluster.queue(name=name)] if not own_id else [own_id]
+        known = known or [seen.id for seen in self.cluster.past_named(name)]
+        mine = [found for found in known if found.partition("_")[2] == index]
+        return self._submission(Job(mine[-1], "", place), intent.slug) if mine else None
+
+    def _submission(self, job: Job, slug: str) -> Submission:
+        return Submission(self.name, job.reference, slug)
+
+    def _sh(self, text: str, *arguments: str) -> list[str]:
+        return ["sh", "-c", text.format(scratch=self.profile.folder()), "sh", *arguments]
+
+    # --- asking ---
+
+    def status(self, submissions: Sequence[Submission]) -> list[Status]:
+        """Ask the queue once about all; of what is over the result, the accounting, the controller."""
+        jobs = [Job.of(submission.reference) for submission in submissions]
+        queued = {
+            (cluster, seen.id): seen
+            for cluster in dict.fromkeys(job.cluster for job in jobs)
+            for seen in self.cluster.queue(cluster)
+        }
+        found = {job: queued.get((job.cluster, job.id)) for job in jobs}
+        active = ((job, seen) for job, seen in found.items() if seen and _goes_on(seen))
+        known = {job: words.pending(seen.word, seen.reason) for job, seen in active}
+        known |= self._ends([job for job in jobs if job not in known], found)
+        return [known[job] for job in jobs]
+
+    def _ends(self, jobs: Sequence[Job], found: Mapping[Job, Seen | None]) -> dict[Job, Status]:
+        if not jobs:
+            return {}
+        results = dict(zip(jobs, folder.results(self.runner, [job.folder for job in jobs]), strict=True))
+        silent = [job for job in jobs if not isinstance(results[job], Result)]
+        told = self._recalled([job for job in silent if found[job] is None])
+        for job in silent:
+            told[job] = told.get(job) or self.cluster.remembered(job) or found[job]
+        return {job: _end(job, results[job], told.get(job) or found[job]) for job in jobs}
+
+    def _recalled(self, jobs: Sequence[Job]) -> dict[Job, Seen | None]:
+        """Return what the accounting has of jobs that the queue has forgotten, if it has their ends."""
+        past = {
+            (cluster, seen.id): seen
+            for cluster in dict.fromkeys(job.cluster for job in jobs)
+            for seen in self.cluster.past((job.id for job in jobs if job.cluster == cluster), cluster)
+            if not _goes_on(seen)
+        }
+        return {job: past.get((job.cluster, job.id)) for job in jobs}
+
+    def active(self) -> list[str]:
+        """Return the names of ferry's jobs that wait or run."""
+        names = (seen.name for seen in self.cluster.queue() if _goes_on(seen))
+        return [name for name in names if name.startswith("ferry-")]
+
+    def stop(self, submission: Submission) -> None:
+        """Cancel the job; the kernel closes its records first. DeniedError when Slurm does not know it."""
+        job = Job.of(submission.reference)
+        folder.mark_stopped(self.runner, job.folder)
+        self.cluster.cancel(job)
+
+    def limits(self) -> Limits:
+        """Say what the profile says."""
+        profile = self.profile
+        return Limits(
+            sessions=profile.throttle,
+            session_s=profile.longest_s(),
+            poll_s=profile.poll,
+            grace_s=GRACE_S,
+            forgets_s=FORGETS_S,
+            streams=True,
+        )
+
+    def checks(self) -> Iterator[Finding]:
+        """Look whether Slurm answers; with a profile, also whether it would take its jobs, and runs torch."""
+        return examination.checks(self.cluster, self.profile, tries_out=self.name != "slurm")
+
+    # --- fetching ---
+
+    def follow_log(self, submission: Submission) -> Iterator[bytes]:
+        """Yield each attempt's log as it grows, one after another; it ends when the job is over."""
+        job = Job.of(submission.reference)
+        attempt, offset, over = 1, 0, False
+        while True:
+            news = folder.news(self.runner, job.folder, attempt, offset, 0.0 if over else LOOK_S)
+            offset += len(news.data)
+            yield news.data
+            if news.data:
+                continue
+            if news.over == "next":
+                attempt, offset = attempt + 1, 0
+                yield b"\n"
+            elif over or news.over:
+                return
+            else:
+                over = self.status([submission])[0].state.is_over
+
+    def fetch_log(self, submission: Submission, target: Path) -> None:
+        """Write the logs of all attempts, one after another. DeniedError when the job has left none."""
+        blocks = folder.log(self.runner, Job.of(submission.reference).folder)
+        atomic_write(target, b"".join(blocks))
+
+    def list_outputs(self, submission: Submission) -> Iterator[OutputFile]:
+        """Yield the files of the working folder of the last attempt, which carries on the others' results."""
+        return folder.outputs(self.runner, Job.of(submission.reference).folder)
+
+    def fetch_output(self, submission: Submission, file: OutputFile) -> Iterator[bytes]:
+        """Yield a file's bytes."""
+        return folder.output(self.runner, Job.of(submission.reference).folder, file.name)
+
+
+def _array(count: int, throttle: int) -> list[str]:
+    if count == 1:
+        return []
+    return [f"--array=0-{count - 1}{f'%{throttle}' if throttle else ''}"]
+
+
+def _goes_on(seen: Seen) -> bool:
+    """Whether Slurm says that a job is not over. One that completes may have left its result already."""
+    return seen.word != "COMPLETING" and not words.STATES.get(seen.word, State.UNKNOWN).is_over
+
+
+def _end(job: Job, result: Result | str, seen: Seen | None) -> Status:
+    """Return what a job that is over has come to."""
+    said = words.ended(seen.word, seen.reason, seen.exit_code) if seen else None
+    if isinstance(result, Result) and result.stopped:
+        return said if said and said.state.is_over and said.message else Status(State.CANCELLED, "stopped")
+    if isinstance(result, Result):
+        failed = f"the kernel ended with status {result.returncode} on {result.node}"
+        return Status(State.FAILED, failed) if result.returncode else Status(State.DONE)
+    if said is None and result == "stopped":
+        return Status(State.CANCELLED, "stopped before it began")
+    nothing = f"Slurm knows nothing of job {job.id} any more, and there is no result in {job.folder}"
+    return said or Status(State.UNKNOWN, nothing)
+
+
+def profiled(name: str) -> Slurm:
+    """Return the backend for the profile `slurm:name` of ferry.toml. UsageError when there is none."""
+    return Slurm(config.profile("slurm", name, Profile), f"slurm:{name}")
+
+
+BACKEND = Slurm

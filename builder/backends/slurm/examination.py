@@ -1,0 +1,65 @@
+"""What `ferry doctor` looks at: Slurm, its controller, each GPU type, and torch in a short job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from builder.backends import Finding
+from builder.backends.slurm.cluster import Cluster
+from builder.backends.slurm.profile import Profile
+from builder.errors import FerryError
+
+START_S = 60  # so long may the short job wait for its node
+JOB_S = 120.0  # and so long may all of it take
+_TORCH = (
+    "import torch; names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]; "
+    "print('torch', torch.__version__, 'on', ', '.join(names) or 'no GPU')"
+)
+
+
+def checks(cluster: Cluster, profile: Profile, tries_out: bool) -> Iterator[Finding]:
+    """Yield what each look came to, until one says that the others are in vain; raises nothing."""
+    try:
+        yield from _answers(cluster)
+        if tries_out:
+            for accelerator in profile.types or ["any"]:
+                yield _tried(cluster, profile, accelerator)
+            yield _torch(cluster, profile)
+    except FerryError as problem:
+        yield Finding("slurm", problem.message, problem.hint or "see `scontrol ping` there", absent=True)
+
+
+def _answers(cluster: Cluster) -> Iterator[Finding]:
+    place = cluster.runner.host or "this machine"
+    yield Finding("sbatch", f"{cluster.ask(['sbatch', '--version']).out.decode().strip()} on {place}")
+    cluster.queue()
+    yield Finding("controller", f"cluster {cluster.setting('ClusterName')} answers")
+
+
+def _tried(cluster: Cluster, profile: Profile, accelerator: str) -> Finding:
+    """Let sbatch say whether it would take a job with such a GPU."""
+    asked = [*profile.request(accelerator), *profile.options()]
+    answer = cluster.ask(
+        ["sbatch", "--test-only", "--nodes=1", "--ntasks=1", "--time=1", *asked, "--wrap=true"]
+    )
+    what = f"accelerator {accelerator}"
+    if answer.code:
+        return Finding(what, f"{' '.join(asked)}: {answer.complaint}", "see gpu_request, types and partition")
+    return Finding(what, f"{' '.join(asked)}: {answer.complaint}")
+
+
+def _torch(cluster: Cluster, profile: Profile) -> Finding:
+    """Import torch in a job of one minute, set up as every job is."""
+    accelerator = next(iter(profile.types), "any")
+    asked = [*profile.request(accelerator), *profile.options()]
+    limits = ["--nodes=1", "--ntasks=1", "--time=1", f"--immediate={START_S}", "--job-name=ferry-doctor"]
+    script = "\n".join([*profile.setup, f'{profile.python} -c "$1"'])
+    answer = cluster.runner.run(
+        ["srun", "--quiet", *limits, *asked, "bash", "-c", script, "bash", _TORCH], timeout_s=JOB_S
+    )
+    if answer.code:
+        return Finding(
+            "torch", f"a job could not import it: {answer.complaint}", "see python and setup in the profile"
+        )
+    said = answer.out.decode(errors="replace").strip().splitlines()
+    return Finding("torch", said[-1] if said else "a job printed nothing")
