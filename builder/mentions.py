@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,13 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from builder.markdown import Block, blocks
+from builder.shells import commands_in, lines_of, words_of
 
 _DEVICE = Path(__file__).parents[1] / "harness"  # whose programs have options, too
 _LINK = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
 _PATH = re.compile(r"[\w.@+-]+(?:/[\w.@+-]+)+/?|[\w.@+-]+/")
 _RUN = re.compile(r"(?<![\w-])\d{8}-\d{6}(?:-[0-9a-f]{6})?(?![\w-])")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
-_OPERATORS = re.compile(r"[();<>|&]+")
 _GROUP = {"--version": False, "--help": False, "-h": False}
 
 
@@ -52,7 +51,7 @@ def misses(text: str, folder: Path, world: World) -> Iterator[Miss]:
 
 
 def _of_span(span: str, folder: Path, world: World) -> Iterator[str]:
-    words = _words(span)
+    words = words_of(span)
     if span.startswith("--"):
         yield from _bare_option(words[0].partition("=")[0], world)
     elif len(words) > 1 and words[0] in world.commands and words[1].startswith("-"):
@@ -68,42 +67,23 @@ def _of_span(span: str, folder: Path, world: World) -> Iterator[str]:
 
 
 def _of_code(block: Block, folder: Path, world: World) -> Iterator[Miss]:
-    number = block.number
-    for line in block.text.replace("\\\n", "\0").split("\n"):
-        words = _words(line.replace("\0", " ").strip().removeprefix("$ "))
+    for number, line in lines_of(block):
+        words = words_of(line)
         for said in (
             *_of_line(words, world),
             *_of_runs(line, world),
             *_of_paths(words, folder, world.root),
         ):
             yield Miss(number, said)
-        number += 1 + line.count("\0")
-
-
-def _words(line: str) -> list[str]:
-    """Split a line as a shell does, operators apart; a comment is no part of it."""
-    try:
-        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-        lexer.whitespace_split = True
-        return list(lexer)
-    except ValueError:  # an apostrophe in what is no command
-        return line.partition(" #")[0].split()
 
 
 def _of_line(words: list[str], world: World) -> Iterator[str]:
     """Look at every command of a line."""
-    command: list[str] = []
-    for word in [*words, ";"]:
-        if not _OPERATORS.fullmatch(word):
-            command.append(word)
-        elif word in {"|", "||", "&&", ";", "&"}:
-            yield from _of_command(command, world)
-            command = []
+    for command in commands_in(words):
+        yield from _of_command(command, world)
 
 
 def _of_command(words: list[str], world: World) -> Iterator[str]:
-    while words and re.match(r"[A-Z_]+=", words[0]):
-        words = words[1:]
     match words:
         case ["ferry", *rest] | ["python" | "python3", "-m", "builder", *rest]:
             yield from _of_ferry(rest, world)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from builder.results import Row
 from builder.spec import routes
@@ -22,26 +22,40 @@ _DEVICES = re.compile(r"\b(?:T4|P100|V100|A10G?|A100|L4|L40S?|H100|H200|B100|B20
 _PROTOCOLS = (*PROTOCOLS, "short")
 
 
-def named_otherwise(sentence: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what a sentence names that its figure's rows were not: dtype, device, route, protocol.
+def named_otherwise(scopes: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what is said around a figure that its rows were not: dtype, device, route, protocol.
 
-    A sentence that names several is right when one of them is the rows' own: it may compare. Routes and
-    protocols count as code spans only, since their names are words as well.
+    Of each kind the nearest scope counts that names any: the sentence, those before it, the headings above.
+    One that names several is right when one of them is the rows' own: it may compare. Routes and protocols
+    count as code spans only, since their names are words as well.
     """
-    words = rf"\b({'|'.join(_DTYPES)})\b"
-    dtypes = {_DTYPES[found.lower()] for found in re.findall(words, sentence, re.IGNORECASE)}
-    spans = set(re.findall(r"`([^`]+)`", sentence))
+    if not rows:
+        return
     ran = {name for row in rows for name in (row.route, row.route_ran)}
-    devices = set(_DEVICES.findall(sentence))
-    told = {row.device for row in rows}
-    yield from _other("dtype", dtypes, {row.dtype for row in rows})
-    yield from _other("route", spans & {*routes(), *CHOOSING_ROUTES}, ran)
-    yield from _other("protocol", spans & set(_PROTOCOLS), {row.protocol for row in rows})
+    known = {*routes(), *CHOOSING_ROUTES}
+    yield from _other("dtype", _nearest(scopes, _dtypes), {row.dtype for row in rows})
+    yield from _other("route", _nearest(scopes, lambda said: _spans(said) & known), ran)
+    protocols = _nearest(scopes, lambda said: _spans(said) & set(_PROTOCOLS))
+    yield from _other("protocol", protocols, {row.protocol for row in rows})
+    devices, told = _nearest(scopes, lambda said: set(_DEVICES.findall(said))), {row.device for row in rows}
     if devices and not any(re.search(rf"\b{word}\b", name, re.I) for word in devices for name in told):
         yield from _other("device", devices, told)
+
+
+def _nearest(scopes: Sequence[str], names: Callable[[str], set[str]]) -> set[str]:
+    return next(filter(None, map(names, scopes)), set())
+
+
+def _dtypes(said: str) -> set[str]:
+    words = rf"\b({'|'.join(_DTYPES)})\b"
+    return {_DTYPES[found.lower()] for found in re.findall(words, said, re.IGNORECASE)}
+
+
+def _spans(said: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", said))
 
 
 def _other(kind: str, named: set[str], true: set[str]) -> Iterator[str]:
     if named and not named & true:
         told = ", ".join(sorted(filter(None, true))) or "not known"
-        yield f"the sentence says {', '.join(sorted(named))}; its {kind} is {told}"
+        yield f"the text says {', '.join(sorted(named))}; its {kind} is {told}"

@@ -1,7 +1,8 @@
 """Claims without a figure: `It fails the gate.<!-- holds: RUN/CASE status=failed_gate -->`.
 
 A claim is RUN[/CASE] CONDITION [COLUMN=VALUE…]. The condition is a column, or an aggregate of one, with =, <,
->, <= or >= and a value; without an aggregate each row must fulfil it. Numbers are those of the CSV.
+>, <= or >= and a value; without an aggregate each row must fulfil it. Two formulas, as of a figure's marker,
+may be held against each other: `A/s13 median_ms < B/s13 median_ms`. Numbers are those of the CSV.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import re
 from collections.abc import Iterator
 
 from builder.errors import FerryError, UsageError
+from builder.figures import NoValueError, rows_of, values_of
 from builder.markdown import blocks
-from builder.marks import AGGREGATES, Mark, parse
+from builder.marks import Mark, parse
 from builder.mentions import Miss
-from builder.quoting import rows_of
 from builder.results import cell
 
 _CLAIM = re.compile(r"<!--\s*holds:(.*?)-->", re.DOTALL)
 _CONDITION = re.compile(r"([a-z0-9_]+(?:\([a-z0-9_]+\))?)(<=|>=|=|<|>)(\S+)")
+_BETWEEN = re.compile(r"(.+) (<=|>=|<|>) (.+)")
 _SAYS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 
 
@@ -39,28 +41,46 @@ def misses(text: str) -> Iterator[Miss]:
 
 def _wrong(claim: str) -> str:
     """Say which row a claim does not hold of; empty when it holds."""
+    if re.match(r"not measured: \S", claim):
+        return ""
+    if found := _BETWEEN.fullmatch(claim):
+        first, says, other = found.groups()
+        has, value = _made(_parsed(first)), _made(_parsed(other))
+        return "" if value and _holds(has, says, value) else f"{first} has {has}, {other} has {value}"
     words = claim.split()
     condition = _CONDITION.fullmatch(words[1]) if len(words) > 1 else None
     if condition is None:
         raise UsageError("it has no condition such as status=passed or max(speedup)<1")
     formula, says, value = condition.groups()
-    mark = parse(" ".join([words[0], formula, *words[2:]]))
-    assert mark is not None  # only `not measured:` has no rows, and a run is not named like that
-    for where, has in _cells(mark):
+    for where, has in _cells(_parsed(" ".join([words[0], formula, *words[2:]]))):
         if not _holds(has, says, value):
             return f"{where} has {has or 'no value'}"
     return ""
 
 
+def _parsed(text: str) -> Mark:
+    mark = parse(text)
+    assert mark is not None  # only `not measured:` has no rows, and a run is not named like that
+    return mark
+
+
 def _cells(mark: Mark) -> Iterator[tuple[str, str]]:
-    """Yield what the condition is about: a cell of each row, or one that an aggregate makes of them."""
-    (term,) = mark.terms
-    cells = [(row.case_id, cell(getattr(row, term.column))) for row in rows_of(mark)]
-    if not term.aggregate:
-        yield from cells
-        return
-    numbers = [float(has) for _, has in cells if has]
-    yield mark.text, cell(AGGREGATES[term.aggregate](numbers)) if numbers else ""
+    """Yield what the condition is about: a cell of each row, or one that a formula makes of them."""
+    (end,) = mark.ends
+    (first, *others), *more = end
+    if others or more or first.term.aggregate or not first.source:
+        yield mark.text, _made(mark)
+    else:
+        for row in rows_of(first.source):
+            yield row.case_id, cell(getattr(row, first.term.column))
+
+
+def _made(mark: Mark) -> str:
+    """Return the cell of a formula; empty where no row has its column."""
+    try:
+        return cell(values_of(mark)[0])
+    except NoValueError:
+        return ""
 
 
 def _holds(has: str, says: str, value: str) -> bool:

@@ -5,33 +5,34 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder import reading, runs
+from builder import runs
 from builder.errors import FerryError, UsageError
+from builder.figures import all_rows, known, values_of
 from builder.markdown import Block, blocks
-from builder.marks import AGGREGATES, UNITS, Mark, parse, unit_of
+from builder.marks import UNITS, Mark, parse, refuse_other_unit
 from builder.mentions import Miss
 from builder.naming import named_otherwise
-from builder.reading import Reading
-from builder.results import Row, cell
+from builder.prose import Surroundings
 
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 # No part of a name (T4 ×2), of a product (64 × 128), of a date or a version.
 _FIGURE = re.compile(
     rf"(?<![\w.,–/-])(?:(?P<low>{_NUMBER})\s?(?:×|ms|%)?\s?[–-]\s?)?(?P<high>{_NUMBER})"
-    rf"(?P<gap>[ \u00a0\u202f]?)(?P<unit>×(?!\s?\d)|x(?!\w)|ms(?!\w)|%)"
-    rf"(?:[*_]{{0,3}}\s?<!--\s*=(?P<mark>.*?)-->)?",
+    r"(?:[\s\u00a0\u202f]?(?P<unit>×(?!\s?\d)|x(?!\w)|(?<=\.\d\s)times\b|(?<=\.\d\d\s)times\b"
+    r"|ms(?!\w)|%|percent\b|s(?!\w)|MiB\b|tokens/s\b)|(?=[*_]{0,3}\s?<!--\s*=))"
+    r"(?:[*_]{0,3}\s?<!--\s*=(?P<mark>.*?)-->)?",
     re.DOTALL,
 )
 _MARK = re.compile(r"<!--\s*=")
 _COMMENT = re.compile(r"<!--(?!\s*=).*?-->", re.DOTALL)
-_TOLD = ("speedup", "median_ms", "baseline_median_ms")  # where an unmarked figure is looked for
-_MUST_BE_MARKED = ("×", "ms")  # a share may be a setting; it is checked where it is marked
+_SETTINGS = re.compile(r"<!--\s*settings:(.*?)-->", re.DOTALL)
+_MUST_BE_MARKED = ("×", "ms", "%", "tokens/s")  # seconds and MiB are mostly settings: checked where marked
+_WRITTEN = {"x": "×", "times": "×", "percent": "%", None: ""}
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,17 @@ class Quote:
     places: tuple[tuple[int, int], ...]
     unit: str
     mark: str | None
-    sentence: str
+    scopes: tuple[str, ...]
 
     @property
     def text(self) -> str:
         """The figure as people read it."""
-        return f"{'–'.join(self.numbers)}{'' if self.unit == '×' else ' '}{self.unit}"
+        return told(self.numbers, self.unit)
+
+
+def told(numbers: Sequence[str], unit: str) -> str:
+    """Return numbers with their unit, as people read them."""
+    return f"{'–'.join(numbers)}{'' if unit in ('×', '') else ' '}{unit}"
 
 
 def quotes(text: str) -> Iterator[Quote | Miss]:
@@ -56,12 +62,14 @@ def quotes(text: str) -> Iterator[Quote | Miss]:
     starts = [0]
     for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
+    around = Surroundings()
     for block in blocks(text):
         if block.kind == "prose":
-            yield from _of_block(block, starts[block.number - 1])
+            yield from _of_block(block, starts[block.number - 1], around)
+            around.pass_by(block.text)
 
 
-def _of_block(block: Block, start: int) -> Iterator[Quote | Miss]:
+def _of_block(block: Block, start: int, around: Surroundings) -> Iterator[Quote | Miss]:
     prose = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), block.without_spans())
     marked = set()
     for found in _FIGURE.finditer(prose):
@@ -72,71 +80,24 @@ def _of_block(block: Block, start: int) -> Iterator[Quote | Miss]:
             block.line_of(found.start()),
             tuple(found[name] for name in names),
             tuple((start + found.start(name), start + found.end(name)) for name in names),
-            "×" if found["unit"] == "x" else found["unit"],
+            _WRITTEN.get(found["unit"], found["unit"]),
             " ".join(found["mark"].split()) if found["mark"] is not None else None,
-            _sentence(block.text, found.start(), found.end()),
+            around.scopes(block.text, found.start(), found.end()),
         )
     for mark in _MARK.finditer(prose):
         if mark.end() not in marked:
             yield Miss(block.line_of(mark.start()), "there is no figure before this marker")
 
 
-def _sentence(text: str, start: int, end: int) -> str:
-    """Return the sentence, or the table's line, that a figure stands in, without comments."""
-    stop = r"\n(?=\|)" if text.lstrip().startswith("|") else r"[.;]\s"
-    begin = max((found.end() for found in re.finditer(stop, text[:start])), default=0)
-    after = re.search(stop, text[end:])
-    sentence = text[begin : end + after.start()] if after else text[begin:]
-    return re.sub(r"<!--.*?-->", " ", sentence, flags=re.DOTALL)
-
-
-# --- what a marker comes to -------------------------------------------------------------------------------
-
-
-@functools.cache
-def _read(word: str, _root: Path) -> Reading:
-    return reading.of_run(runs.find(word))
-
-
-def rows_of(mark: Mark) -> tuple[Row, ...]:
-    """Return the rows that a marker stands for, made anew from the raw log.
-
-    UsageError when no run or row is meant, when they were retracted, or a device was simulated.
-    """
-    found = _read(mark.run, runs.runs_root())
-    if why := found.retracted.why(""):
-        raise UsageError(f"run {found.name} was retracted: {why}")
-    rows = [row for row in found.rows if row.case_id.startswith(mark.case) and mark.fits(row)]
-    if not rows:
-        raise UsageError(f"run {found.name} has no row for {mark.text}")
-    if any(row.is_simulated for row in rows):
-        raise UsageError(f"run {found.name} is of a simulated device, which measures nothing")
-    retracted = [row for row in rows if found.retracted.why(row.case_id)]
-    if retracted and len(retracted) == len(rows):
-        why = found.retracted.why(retracted[0].case_id)
-        raise UsageError(f"{retracted[0].case_id} of run {found.name} was retracted: {why}")
-    return tuple(row for row in rows if row not in retracted)
-
-
-def values_of(mark: Mark) -> tuple[float, ...]:
-    """Return a marker's one or two numbers, from cells as `results.csv` has them. UsageError as `rows_of`."""
-    rows, values = rows_of(mark), []
-    for term in mark.terms:
-        cells = [float(cell(value)) for row in rows if (value := getattr(row, term.column)) is not None]
-        if not cells:
-            raise UsageError(f"no row of {mark.text} has a {term.column}")
-        if not term.aggregate and len(cells) > 1:
-            raise UsageError(f"{len(cells)} rows fit {mark.text}: name a case, or what of them, as max(…)")
-        values.append(AGGREGATES[term.aggregate](cells) if term.aggregate else cells[0])
-    return tuple(values)
+# --- what a figure must be ---------------------------------------------------------------------------------
 
 
 def written(quote: Quote, mark: Mark) -> tuple[str, ...]:
     """Return a figure's numbers as the runs have them, with its own digits or the marker's."""
-    if len(mark.terms) != len(quote.numbers):
-        raise UsageError(f"the marker has {len(mark.terms)} values, the figure {len(quote.numbers)}")
-    if wrong := [term.column for term in mark.terms if unit_of(term.column) != quote.unit]:
-        raise UsageError(f"{wrong[0]} is told in {unit_of(wrong[0]) or 'no unit'}, not in {quote.unit}")
+    if len(mark.ends) != len(quote.numbers):
+        raise UsageError(f"the marker has {len(mark.ends)} values, the figure {len(quote.numbers)}")
+    for end in mark.ends:
+        refuse_other_unit(end, quote.unit)
     return tuple(
         _number(value, quote.unit, number, mark.digits)
         for value, number in zip(values_of(mark), quote.numbers, strict=True)
@@ -154,13 +115,21 @@ def _number(value: float, unit: str, like: str, digits: int | None) -> str:
 
 def misses(text: str) -> Iterator[Miss]:
     """Yield what is wrong with a document's figures: stale, unmarked, unmatched, told of something else."""
+    settings = _settings(text)
     for quote in quotes(text):
         if isinstance(quote, Miss):
             yield quote
         elif quote.mark is not None:
             yield from (Miss(quote.line, f"{quote.text}: {said}") for said in _of_quote(quote, quote.mark))
-        elif quote.unit in _MUST_BE_MARKED:
+        elif quote.unit in _MUST_BE_MARKED and quote.text not in settings:
             yield Miss(quote.line, f"{quote.text}: {_unmarked(quote)}")
+
+
+def _settings(text: str) -> set[str]:
+    """Return the figures that a document declares as settings, nobody's measurements, as they are told."""
+    prose = "\n".join(block.without_spans() for block in blocks(text) if block.kind == "prose")
+    words = [word for found in _SETTINGS.finditer(prose) for word in found[1].split(",")]
+    return {" ".join(word.split()) for word in words}
 
 
 def _of_quote(quote: Quote, text: str) -> Iterator[str]:
@@ -170,9 +139,8 @@ def _of_quote(quote: Quote, text: str) -> Iterator[str]:
             return
         right = written(quote, mark)
         if right != quote.numbers:
-            gives = f"{'–'.join(right)}{'' if quote.unit == '×' else ' '}{quote.unit}"
-            yield f"it is stale: {mark.text} gives {gives}; `ferry docs` writes it"
-        yield from named_otherwise(quote.sentence, rows_of(mark))
+            yield f"it is stale: {mark.text} gives {told(right, quote.unit)}; `ferry docs` writes it"
+        yield from named_otherwise(quote.scopes, all_rows(mark))
     except FerryError as problem:
         yield problem.message
 
@@ -181,30 +149,14 @@ def _unmarked(quote: Quote) -> str:
     """Say which marker an unmarked figure lacks, or what the runs have that is nearest to it."""
     number = quote.numbers[-1]
     wanted = float(number.replace(",", ""))
-    known = list(_known(quote.unit, runs.runs_root()))
-    if not known:
-        return "no run gives this"
-    value, where = min(known, key=lambda item: abs(item[0] - wanted))
-    told = _number(value, quote.unit, number, None)
-    if told == number:
+    there_are = known(quote.unit, runs.runs_root())
+    if not there_are:
+        return f"it has no marker; where nobody measured it: <!-- settings: {quote.text} -->"
+    value, where = min(there_are, key=lambda item: abs(item[0] - wanted))
+    nearest = _number(value, quote.unit, number, None)
+    if nearest == number and len(quote.numbers) == 1:
         return f"it has no marker; this fits: <!-- = {where} -->"
-    return f"no run gives this; nearest {told}{'' if quote.unit == '×' else ' '}{quote.unit} in {where}"
-
-
-@functools.cache
-def _known(unit: str, _root: Path) -> tuple[tuple[float, str], ...]:
-    """Return what the published runs have in a unit, each value with its marker's text."""
-    found = []
-    for run in runs.published_runs():
-        columns = [name for name in _TOLD if unit_of(name) == unit]
-        texts = [f"{run.id}/{case.id} {column}" for case in run.spec.cases for column in columns]
-        for text in [*texts, *(f"{run.id} geomean({column})" for column in columns)]:
-            try:
-                mark = parse(text)
-                found += [(value, text) for value in (values_of(mark) if mark else ())]
-            except FerryError:
-                continue
-    return tuple(found)
+    return f"no run gives this; nearest {told((nearest,), quote.unit)} in {where}"
 
 
 def regenerated(text: str) -> tuple[str, list[Miss]]:

@@ -155,18 +155,22 @@ def spec_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+_SELECTING = (
+    "shapes",
+    "routes",
+    "levers",
+    "dtype",
+    "protocol",
+    "warmup",
+    "repeats",
+    "rounds",
+    "harness_args",
+)
+
+
 def make_spec(
     *,
     suite: str,
-    shapes: str | None,
-    routes: tuple[str, ...],
-    levers: tuple[str, ...],
-    dtype: str | None,
-    protocol: str,
-    warmup: int | None,
-    repeats: int | None,
-    rounds: int | None,
-    harness_args: str,
     model: Path | None,
     harness: Path | None,
     backend: str | None,
@@ -179,21 +183,8 @@ def make_spec(
     for path, name in ((model, "--model"), (harness, "--harness")):
         if path and not path.exists():
             raise UsageError(f"{name}: there is nothing at {path}")
-    protocol = "strict" if against else protocol  # only sides that take turns can be told apart
-    selection = Selection(
-        suite,
-        shapes,
-        routes,
-        levers,
-        dtype,
-        protocol,
-        warmup,
-        repeats,
-        rounds,
-        harness_args,
-        model is not None,
-    )
-    if rest["target_ci"] and protocol != "strict":
+    selection = selection_of(suite=suite, model=model, against=against, **rest)
+    if rest["target_ci"] and selection.protocol != "strict":
         raise UsageError("--target-ci is for protocol strict", "add --protocol strict")
     cases = plan(selection)
     _warn_of_unsent_levers(cases)
@@ -208,8 +199,16 @@ def make_spec(
         harness_path=str(harness.resolve()) if harness else "",
         timeout_s=rest.pop("timeout"),
         case_timeout_s=rest.pop("case_timeout"),
-        **rest,
+        **{name: value for name, value in rest.items() if name not in _SELECTING},
     )
+
+
+def selection_of(*, suite: str, model: Path | None, against: str | None, **rest: Any) -> Selection:
+    """Return the cases that the shared options select; other options change nothing."""
+    chosen = {name: rest[name] for name in _SELECTING}
+    if against:
+        chosen["protocol"] = "strict"  # only sides that take turns can be told apart
+    return Selection(suite=suite, own_model=model is not None, **chosen)
 
 
 def _name_of(against: str | None) -> str:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from builder import audit, mentions, predicates, quoting, runs
+from builder import audit, headlines, mentions, predicates, quoting, runs
 from builder.cli import ferry
 from builder.cli._options import PATH
+from builder.cli._planned import planned
 from builder.cli._voice import envelope, say
 from builder.disk import PUBLISHED
 from builder.errors import Exit, UsageError
@@ -25,9 +26,11 @@ def command(documents: tuple[Path, ...], as_json: bool) -> Exit:
     file and line, and a hint says where the true copy is.
 
     With Markdown documents, those are audited instead: each command, option, path, run, `make` goal and
-    module that they mention must exist, and each figure in × or ms must have a marker (see `ferry docs`) and
-    be what the runs' raw logs give. A claim in words may carry its condition: <!-- holds: RUN/CASE
-    status=failed_gate -->. Exit code 3: something was found.
+    module that they mention must exist, and each figure in ×, ms, % or tokens/s must have a marker (see
+    `ferry docs`), be what the runs' raw logs give, and stand where nothing near it names another device,
+    dtype, route or protocol. What nobody measured is declared, <!-- settings: 95 %, 5 % -->, and a claim in
+    words carries its condition, <!-- holds: RUN/CASE status=failed_gate -->. The first figure in × must be
+    what a command of the document runs. Exit code 3: something was found.
 
     \b
     Example:  ferry audit README.md
@@ -81,7 +84,12 @@ def _misses(path: Path) -> list[mentions.Miss]:
     tops = (place for place in (folder, *folder.parents) if (place / ".git").exists())
     known = [run.id for run in (*runs.all_runs(), *runs.published_runs())]
     world = World(_commands(), next(tops, folder), known)
-    found = [*mentions.misses(text, folder, world), *quoting.misses(text), *predicates.misses(text)]
+    found = [
+        *mentions.misses(text, folder, world),
+        *quoting.misses(text),
+        *predicates.misses(text),
+        *headlines.misses(text, folder, planned),
+    ]
     return sorted(found, key=lambda miss: miss.line)
 
 

@@ -19,8 +19,10 @@ def command(documents: tuple[Path, ...]) -> Exit:
     """Write every figure of a Markdown document that carries a marker, as the runs' raw logs have it.
 
     A marker stands behind its figure: 2.25×<!-- = RUN geomean(speedup) -->. It names a run or RUN/CASE, a
-    column or an aggregate of one (geomean, median, mean, min, max; two joined by a dash for a range), more
-    COLUMN=VALUE where rows must be chosen, and .2f where the digits must not be those that stand there.
+    column or an aggregate of one (geomean, median, mean, min, max, count; two joined by a dash for a range),
+    more COLUMN=VALUE where rows must be chosen, and .2f where the digits must not be those that stand there.
+    A figure of several carries its formula: A/s13 median_ms ÷ B/s13 median_ms - 1, and A … to B … is a
+    range. A file beside the published runs is named with the way into it: bench/x.json figures.0.value.
     `not measured: WHY` marks a figure that no run gives. Exit code 3: a marker leads nowhere.
 
     \b

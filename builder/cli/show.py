@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from builder import marks, quoting, results, runs, showing
+from builder import figures, marks, quoting, results, runs, showing
 from builder import why as reasons
 from builder.cli._naming import run_and_case
 from builder.cli._voice import envelope, say
@@ -70,15 +71,24 @@ def _show_figures(path: Path, line: int, as_json: bool) -> Exit:
     told = []
     for quote in quoting.on_line(path, line):
         mark = marks.parse(quote.mark or "")
-        rows, terms = (quoting.rows_of(mark), mark.terms) if mark else ((), ())
+        rows = figures.all_rows(mark) if mark else ()
         told.append({"figure": quote.text, "marker": quote.mark, "rows": [row.case_id for row in rows]})
         if not as_json:
             say(f"{quote.text} = {quote.mark}")
-            for row in rows:
-                cells = [f"{term.column} {results.cell(getattr(row, term.column))}" for term in terms]
-                say(f"  {row.run_id}/{row.case_id}: {', '.join(cells)}")
+            for operand in mark.operands if mark else ():
+                say("\n".join(_cells(operand)))
             if len(rows) == 1:
                 say("\n".join(reasons.why(runs.find(rows[0].run_id), rows[0].case_id).lines()))
     if as_json:
         click.echo(envelope({"figures": told}, files=[path]))
     return Exit.OK
+
+
+def _cells(operand: marks.Operand) -> Iterator[str]:
+    """Yield what a figure is made of: each row's cell, a file's value, or a plain number."""
+    if operand.source is None or operand.source.is_file:
+        yield f"  {operand.text}"
+        return
+    column = operand.term.column
+    for row in figures.rows_of(operand.source):
+        yield f"  {row.run_id}/{row.case_id}: {column} {results.cell(getattr(row, column))}"
