@@ -18,7 +18,7 @@ from builder.backends.slurm.folder import Result
 from builder.backends.slurm.profile import Profile
 from builder.backends.slurm.script import job_script
 from builder.commands import Runner, runner
-from builder.errors import InfrastructureError
+from builder.errors import InfrastructureError, RefusedHereError
 from builder.runs import atomic_write
 
 GRACE_S = 30.0  # an sbatch whose answer was lost has ended by then
@@ -53,34 +53,44 @@ class Slurm(Unmetered):
         Raises RefusedHereError for one that is too long, RefusedThereError, CapacityError, and UsageError
         for an accelerator that the profile has not.
         """
-        return self.submit_all([intent])[0]
+        return self._submit([intent])[0]
 
     def submit_all(self, intents: Sequence[Intent]) -> list[Submission]:
-        """Hand several parts over as one job array, `throttle` at once; all of them are accepted or none.
+        """Hand several parts over as job arrays, as few as the cluster allows, each with `throttle` at once.
 
-        They want the same hardware, and the longest limit holds for each. Raises what `submit` does.
+        They want the same hardware, and the longest limit holds for each. Raises what `submit` does; arrays
+        before the one that it is about were accepted, and `find` tells.
         """
+        most = int(self.cluster.setting("MaxArraySize") or 1)
+        chunks = [intents[start : start + most] for start in range(0, len(intents), most)]
+        return [submission for chunk in chunks for submission in self._submit(chunk)]
+
+    def _submit(self, intents: Sequence[Intent]) -> list[Submission]:
+        """Hand over one job, or one array: two where one script would be too long."""
         slugs = [intent.slug for intent in intents]
         kernels = [(intent.folder / "kernel.py").read_text(encoding="utf-8") for intent in intents]
-        script = job_script(self.profile, slugs, kernels)
+        try:
+            script = job_script(self.profile, slugs, kernels)
+        except RefusedHereError:
+            if len(intents) == 1:
+                raise
+            half = len(intents) // 2
+            return [*self._submit(intents[:half]), *self._submit(intents[half:])]
         array = _array(len(intents), self.profile.throttle)
         longest = max(intents, key=lambda intent: intent.timeout_s or float("inf"))
         # Options here go before those in the user's environment; a name is how a lost answer is found again.
-        sbatch = ["sbatch", "--parsable", f"--job-name={slugs[0]}", *self._outlet(slugs[0], array), *array]
+        outlet = f"--output={slugs[0]}/slurm{'-%a' if array else ''}.out"  # of Slurm's own words
+        sbatch = ["sbatch", "--parsable", f"--job-name={slugs[0]}", outlet, "--open-mode=append", *array]
         argv = self._sh(_SUBMIT, slugs[0], "".join(array), *slugs, "--", *sbatch, *self.profile.job(longest))
         answer = self.cluster.ask(argv, script)
         refuse(answer)
-        lines = answer.out.decode(errors="replace").split()
-        if len(lines) < 2 or not (said := re.fullmatch(r"(\d+)(?:;(\S+))?", lines[-1])):
-            raise InfrastructureError(f"sbatch did not say what it made of the job: {lines[-1:]}")
-        scratch = answer.out.decode(errors="replace").splitlines()[0]
+        lines = answer.out.decode(errors="replace").split("\n")
+        said = next(filter(None, (re.fullmatch(r"(\d+)(?:;(\S+))?", line) for line in lines[1:])), None)
+        if said is None:
+            raise InfrastructureError("sbatch did not say what it made of the job")
         ids = [f"{said[1]}_{index}" for index in range(len(slugs))] if array else [said[1]]
-        jobs = [Job(job, said[2] or "", f"{scratch}/{slug}") for job, slug in zip(ids, slugs, strict=True)]
+        jobs = [Job(job, said[2] or "", f"{lines[0]}/{slug}") for job, slug in zip(ids, slugs, strict=True)]
         return [self._submission(job, slug) for job, slug in zip(jobs, slugs, strict=True)]
-
-    def _outlet(self, slug: str, array: Sequence[str]) -> list[str]:
-        """Where Slurm itself writes about a job; the job writes into the folder of its attempt."""
-        return [f"--output={slug}/slurm{'-%a' if array else ''}.out", "--open-mode=append"]
 
     def find(self, intent: Intent) -> Submission | None:
         """Look for a job by its name: in its folder, the queue, the accounting."""
@@ -212,7 +222,8 @@ def _end(job: Job, result: Result | str, seen: Seen | None) -> Status:
     """Return what a job that is over has come to."""
     said = words.ended(seen.word, seen.reason, seen.exit_code) if seen else None
     if isinstance(result, Result) and result.stopped:
-        return said if said and said.state.is_over and said.message else Status(State.CANCELLED, "stopped")
+        # by a requeue, which shows as COMPLETING for a while, by its time limit, or by somebody
+        return said if said and said.state is not State.UNKNOWN else Status(State.CANCELLED, "stopped")
     if isinstance(result, Result):
         failed = f"the kernel ended with status {result.returncode} on {result.node}"
         return Status(State.FAILED, failed) if result.returncode else Status(State.DONE)
