@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from builder.ending import end_group
 from builder.errors import RefusedHereError
 from harness.events import MARKER, CaseDone, DamagedEventError, decode
 
 TAIL_LINES = 20
-FAREWELL_S = 3.0  # for the driver to end its children, which lead sessions of their own
 
 _HAS_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
 
@@ -79,18 +78,8 @@ def _run(command: list[str], folder: Path, limit_s: float) -> tuple[int | None, 
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            if process.poll() is None:
-                _end(process)
+            end_group(process)
     return code, log.read_text(encoding="utf-8", errors="replace")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the whole group, asking first."""
-    for stop in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, stop)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(FAREWELL_S)
 
 
 def _failure(output: str) -> str:

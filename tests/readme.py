@@ -6,6 +6,7 @@ A block lies between `<!-- begin: NAME [ARGUMENT] -->` and `<!-- end -->`; a fun
 from __future__ import annotations
 
 import csv
+import functools
 import inspect
 import re
 import sys
@@ -24,6 +25,7 @@ from builder.results import COLUMNS
 from builder.stats import Comparison, Word
 from harness.events import STATUSES, is_simulated
 from harness.shapes import SUITES
+from tests.command import run_ferry
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -118,6 +120,13 @@ def bench(name: str) -> str:
     return (PUBLISHED / "bench" / f"{name or 'bench'}.md").read_text(encoding="utf-8").strip()
 
 
+@functools.cache
+def demo(scene: str) -> str:
+    """One of the demo's scenes, played anew: what it shows must be the same each time."""
+    said = run_ferry("demo", scene).stderr.strip()
+    return f"```\n{said}\n```"
+
+
 BLOCKS: dict[str, Callable[[str], str]] = {
     "commands": commands,
     "options": options,
@@ -126,6 +135,7 @@ BLOCKS: dict[str, Callable[[str], str]] = {
     "columns": columns,
     "run": run,
     "bench": bench,
+    "demo": demo,
 }
 
 

@@ -217,7 +217,8 @@ def test_there_is_one_encoder() -> None:
     holders = [
         str(where(path))
         for path in texts("builder", *DEVICE, "templates")
-        if MARKER in path.read_text("utf-8")
+        if path.suffix != ".log"  # what a run has said, kept for the demo
+        and MARKER in path.read_text("utf-8")
     ]
     assert holders == ["harness/events.py"]
 
