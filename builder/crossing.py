@@ -17,7 +17,7 @@ from builder import (
     backends,
     history,
     outputs,
-    places,
+    reading,
     results,
     retractions,
     retry,
@@ -66,7 +66,7 @@ def push(
 
     Raises RefusedHereError when nothing was sent, and what the backend raises when it said no.
     """
-    if places.is_dealt(spec):
+    if spec.is_dealt:
         raise UsageError("a run over several parts can be planned only", "see ferry plan")
     backend.account()  # without credentials nothing is begun
     commit, dirty = git_state()
@@ -157,7 +157,7 @@ def fetch(run: Run, backend: Backend, clock: Clock, wanted: Wanted = EVERYTHING)
 def parse(run: Run) -> Outcome:
     """Make events and CSVs of a run from its raw logs, as often as wanted; the same bytes each time."""
     with run.lock("fetch"):
-        records = read_records(run.logs(), run.id, run.planned())
+        records = reading.records_of(run)
         for part in run.parts():
             runs.atomic_write(run.part(part) / "events.jsonl", records.events_jsonl(part))
         paths = [run.folder / "results.csv", run.folder / "samples.csv"]

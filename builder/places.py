@@ -69,7 +69,7 @@ def look_at(spec: RunSpec, clock: Clock) -> dict[str, Known]:
 def _look(name: str, spec: RunSpec, clock: Clock) -> Known:
     backend = backends.load(name)
     limits = backend.limits()
-    if limits.by_hand and is_dealt(spec):
+    if limits.by_hand and spec.is_dealt:
         raise UsageError(
             f"{name} is carried by hand, so that no run is dealt over it", "push to it by itself, as one part"
         )
@@ -77,7 +77,7 @@ def _look(name: str, spec: RunSpec, clock: Clock) -> Known:
     asked = accelerator_of(name, spec)
     if backend.account() and asked not in ("", "cpu"):
         slots, left_s, said = _of_account(backend, asked, slots, spec.run_id or "none yet", clock)
-    slots = min(slots, spec.parts or (slots if is_dealt(spec) else 1))
+    slots = min(slots, spec.parts or (slots if spec.is_dealt else 1))
     place = Place(
         name,
         slots=slots,
@@ -109,11 +109,6 @@ def _cards(accelerator: str, devices: int) -> int:
     known = accelerators.lookup(accelerator) if accelerator else None
     there = known.count if known else 1
     return min(there, devices) if devices else there
-
-
-def is_dealt(spec: RunSpec) -> bool:
-    """Whether a run is dealt part by part, rather than sent as one."""
-    return SEPARATOR in spec.backend or spec.parts > 1 or bool(spec.budget_s or spec.known)
 
 
 def totals(places: Iterable[Place]) -> int:

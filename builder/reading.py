@@ -76,8 +76,14 @@ def of_run(run: Run) -> Reading:
     """Read a run's folder. UsageError when it has no logs, or they are not its own."""
     if not run.logs():
         raise UsageError(f"run {run.id} has no log yet", f"next: ferry pull {run.id}")
-    records = read_records(run.logs(), run.id, run.planned())
+    records = records_of(run)
     return Reading(run.id, records, tuple(results.rows(records)), run)
+
+
+def records_of(run: Run) -> Records:
+    """Return what a run's raw logs say of each of its cases. UsageError when one cannot be read."""
+    spec = run.spec
+    return read_records(run.logs(), spec.run_id, run.planned(), spec.left_out)
 
 
 def _of_folder(folder: Path) -> Reading:

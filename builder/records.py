@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from builder.attempts import Attempt, MissingError, Rounds
+from builder.attempts import Attempt
+from builder.caserecords import CaseRecord as CaseRecord
+from builder.caserecords import Planned, case_records
 from builder.claims import Which, more, settle
 from builder.errors import UsageError
 from builder.eventscan import scan
@@ -14,54 +16,14 @@ from builder.log import LogReader
 from builder.logforms import Form
 from builder.terminal import printable
 from harness.events import (
-    FINAL_STATUSES,
-    CaseDone,
     Device,
     Event,
     Hardware,
     Name,
-    Plan,
-    Profile,
-    RunRef,
-    Terms,
 )
-from harness.shapes import Case
 
 _TAIL_LINES = 40
 _SHOWN = 20  # of problems of one kind in one log
-_NO_TERMS = Terms("", "", "")
-
-
-@dataclass(frozen=True)
-class CaseRecord:
-    """One planned case and what became of it.
-
-    `done` is None where nothing is certain, and `reason` says why. `attempt` is the one that has the last
-    word, None when the log has none at all; `unsealed` says why its seal proves nothing, if so. `plan` has
-    empty fields when its event is lost. `samples` holds nanoseconds by side (`baseline`, `candidate`, …)
-    and round, `places` where in a block they were taken; `profiles` is what each side was busy with, where
-    that was asked for. `took_s` is from its start on a card to its end, None where either is not known.
-    `origin` is the run that it was taken from, if not its own.
-    """
-
-    case: Case
-    part: int
-    plan: Plan
-    attempt: int | None = None
-    done: CaseDone | None = None
-    reason: str = ""
-    device: Device | None = None
-    samples: dict[str, Rounds] = field(default_factory=dict)
-    places: dict[str, Rounds] = field(default_factory=dict)
-    unsealed: str = ""
-    profiles: tuple[Profile, ...] = ()
-    took_s: float | None = None
-    origin: str = ""
-
-    @property
-    def status(self) -> str:
-        """The case's status; `unknown` where there is no result."""
-        return self.done.status if self.done else "unknown"
 
 
 @dataclass(frozen=True)
@@ -87,8 +49,13 @@ class Records:
 
     @property
     def latest(self) -> Attempt | None:
-        """The latest attempt of the latest part: it was to bring whatever was missing before it."""
-        return self.attempts[-1] if self.attempts else None
+        """The latest attempt of the latest part that a row is from: it was to bring whatever was missing.
+
+        A part whose cases another has brought may be cut short.
+        """
+        telling = {record.part for record in self.cases}
+        own = [attempt for attempt in self.attempts if attempt.part in telling]
+        return next(reversed(own or self.attempts), None)
 
     @property
     def complete(self) -> bool:
@@ -132,12 +99,16 @@ class Records:
 
 
 def read_records(
-    sources: Sequence[Path], run_id: str = "", planned: Mapping[int, Sequence[Case]] | None = None
+    sources: Sequence[Path],
+    run_id: str = "",
+    planned: Planned | None = None,
+    left_out: Mapping[str, str] | None = None,
 ) -> Records:
     """Read one or several logs and events files of a run, in any form and order, and merge them.
 
     `planned` are cases by part that are known to belong to the run, so that they have a record even when the
-    log has lost its plan or is of another run. UsageError when a file cannot be read, when there are several
+    log has lost its plan or is of another run; those of part 0 are all that the run is to deal, of which
+    `left_out` says which will not be, and why. UsageError when a file cannot be read, when there are several
     runs and `run_id` does not choose one, or when there is not the one it names and nothing is `planned`.
     """
     merged = _Merged()
@@ -147,7 +118,7 @@ def read_records(
         run_id = _chosen(run_id, merged.runs)
     settled = settle(merged.claims(run_id))
     attempts = _attempts(settled.events, settled.sealed)
-    cases = tuple(_cases(run_id, attempts, planned or {}))
+    cases = tuple(case_records(run_id, attempts, planned or {}, left_out or {}))
     strangers = [f"there are events of another run, {run}" for run in merged.runs if run != run_id]
     problems = (*merged.problems, *settled.problems, *strangers, *_missing(attempts, cases))
     return Records(run_id, merged.runs, attempts, cases, problems, merged.tail, settled.events)
@@ -211,63 +182,6 @@ def _attempts(events: Iterable[Event], sealed: Collection[Which]) -> tuple[Attem
     for event in events:
         gathered.setdefault((event.name.part, event.name.attempt), []).append(event)
     return tuple(Attempt.of(*which, own, sealed=which in sealed) for which, own in sorted(gathered.items()))
-
-
-def _cases(
-    run_id: str, attempts: Sequence[Attempt], planned: Mapping[int, Sequence[Case]]
-) -> Iterator[CaseRecord]:
-    """Yield one record a case; of a case's records in several parts, the latest that has a result."""
-    found: dict[str, CaseRecord] = {}
-    for record in _of_parts(run_id, attempts, planned):
-        known = found.setdefault(record.case.id, record)
-        if _weight(record) >= _weight(known):
-            found[record.case.id] = record
-    yield from found.values()
-
-
-def _weight(record: CaseRecord) -> int:
-    """How much a record has to say: nothing, that its case was not run, or a result."""
-    return 2 if record.status in FINAL_STATUSES else int(record.done is not None)
-
-
-def _of_parts(
-    run_id: str, attempts: Sequence[Attempt], planned: Mapping[int, Sequence[Case]]
-) -> Iterator[CaseRecord]:
-    for part in sorted({*planned, *(attempt.part for attempt in attempts)}):
-        own = [attempt for attempt in attempts if attempt.part == part]
-        cases = {case.id: case for case in planned.get(part, ())}
-        for attempt in own:
-            cases |= {case.id: case for _, case in sorted(attempt.planned.items())}
-        blank = Plan(RunRef(run_id, part), _NO_TERMS, len(cases), "")
-        for case in cases.values():
-            yield _case(CaseRecord(case, part, blank), own)
-
-
-def _case(blank: CaseRecord, attempts: Sequence[Attempt]) -> CaseRecord:
-    """Fill a record from the latest attempt that has a result of the case, else from what was begun."""
-    if not attempts:
-        return replace(blank, reason=f"nothing of part {blank.part} is in the logs")
-    case_id = blank.case.id
-    newest_first = attempts[::-1]
-    with_result = [attempt for attempt in newest_first if case_id in attempt.results]
-    with_start = [attempt for attempt in newest_first if case_id in attempt.started]
-    attempt = (*with_result, *with_start, *newest_first)[0]
-    record = replace(blank, plan=attempt.plan or blank.plan, unsealed=attempt.unsealed)
-    if with_result or with_start:
-        record = replace(record, attempt=attempt.number)
-    try:
-        done, samples = attempt.result(case_id)
-    except MissingError as missing:
-        return replace(record, reason=str(missing))
-    return replace(
-        record,
-        done=done,
-        samples=samples,
-        places=attempt.places(case_id),
-        device=attempt.devices.get(done.device_index),
-        profiles=tuple(attempt.profiles.get(case_id, ())),
-        took_s=attempt.took_s(case_id),
-    )
 
 
 def _missing(attempts: Iterable[Attempt], cases: Iterable[CaseRecord]) -> list[str]:

@@ -85,8 +85,10 @@ class Run:
         return read_json(RunSpec, own) if own.exists() else self.spec
 
     def planned(self) -> dict[int, tuple[Case, ...]]:
-        """Return each part's planned cases."""
-        return {part: self.part_spec(part).cases for part in self.parts()}
+        """Return each part's planned cases; under 0 all that are to be dealt, where parts have some each."""
+        spec = self.spec
+        every = {0: spec.cases} if spec.is_dealt else {}
+        return every | {part: self.part_spec(part).cases for part in self.parts()}
 
     def part(self, number: int) -> Path:
         """Return the folder of part `number`."""

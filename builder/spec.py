@@ -51,12 +51,6 @@ class RunSpec:
     form: str = "notebook"
     device_packages: tuple[str, ...] = ()
     internet: bool = False
-
-    @property
-    def is_probe(self) -> bool:
-        """Whether it only looks what hardware comes."""
-        return self.suite == PROBE
-
     target_ci: float = 0.0
     against: str = ""
     against_path: str = ""
@@ -64,6 +58,16 @@ class RunSpec:
     budget_s: float = 0.0
     left_out: dict[str, str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it only looks what hardware comes."""
+        return self.suite == PROBE
+
+    @property
+    def is_dealt(self) -> bool:
+        """Whether its cases are dealt part by part, rather than sent as one."""
+        return "," in self.backend or self.parts > 1 or bool(self.budget_s or self.known)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from builder import manifest, results, retractions, runs, stored
+from builder import manifest, reading, results, retractions, runs, stored
 from builder.bundle import digest
 from builder.disk import RUN_ID
 from builder.errors import Exit, FerryError
 from builder.publishing import REPORT
-from builder.records import Records, read_records
+from builder.records import Records
 from builder.results import Row
 from builder.runs import Run
 
@@ -73,7 +73,7 @@ def verify(folder: Path, *, is_published: bool = True) -> Verdict:
         if RUN_ID.fullmatch(folder.name) and folder.name != verdict.run_id:
             verdict.found.append(f"spec.json: it is of run {verdict.run_id}, not of {folder.name}")
         verdict.copies = _copies(run, verdict.run_id)
-        records = read_records(run.logs(), verdict.run_id, run.planned())
+        records = reading.records_of(run)
     except FerryError as problem:
         verdict.found.append(_short(problem.message, folder))
         verdict.copies = verdict.copies or _copies(run, "")
