@@ -108,15 +108,21 @@ def read() -> State:
 def put(state: State) -> list[str]:
     """Put the switches as they were read; return the names of those that would not go.
 
-    Costs nothing but the reading when they stand so already.
+    Costs nothing but the reading of those that stand so already: setting some has torch import its compiler,
+    which takes seconds.
     """
-    if read() == state:
-        return []
-    for name, (_, set_to) in _SWITCHES.items():
-        if name in state:
+    for name, (get, set_to) in _SWITCHES.items():
+        if name in state and not _stands(get, state[name]):
             with contextlib.suppress(*_MISSING):
                 set_to(state[name])
     return changed(state, read())
+
+
+def _stands(get: Callable[[], Any], value: object) -> bool:
+    try:
+        return bool(get() == value)
+    except _MISSING:
+        return False
 
 
 def changed(before: State, after: State) -> list[str]:

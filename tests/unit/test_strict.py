@@ -99,6 +99,20 @@ def test_each_side_runs_under_its_own_switches(drawn: Drawn) -> None:
         assert switches.put(before) == []
 
 
+def test_only_the_switches_that_differ_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A switch that stands as it was read is left alone: setting it may have torch import its compiler."""
+    set_: list[object] = []
+    monkeypatch.setitem(
+        switches._SWITCHES, "deterministic", (torch.are_deterministic_algorithms_enabled, set_.append)
+    )
+    before = switches.read()
+    torch.set_float32_matmul_precision("medium")
+    assert switches.put(before) == []
+    assert set_ == []
+    assert switches.put({**before, "deterministic": True}) == ["deterministic"]
+    assert set_ == [True]
+
+
 def test_outputs_in_one_place_are_counted(drawn: Drawn) -> None:
     """Outputs that share memory, and those that are no longer what they were, are told apart."""
     buffer = torch.zeros_like(drawn.inputs(0)[0])
