@@ -21,6 +21,7 @@ from builder.errors import FerryError, InfrastructureError, RefusedHereError, Us
 from builder.runs import runs_root
 from tests.service.kaggle.server import serving
 from tests.service.slurm import daemons as slurm
+from tests.service.sshd.server import sshd
 
 PROGRAM = """
 import sys
@@ -73,7 +74,9 @@ def accepted(intent: Intent) -> Iterator[Submission]:
 
 
 @pytest.fixture(params=backends.names())
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
+def backend(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Backend]:
     """Each backend, with the service that it needs."""
     name: str = request.param
     with contextlib.ExitStack() as services:
@@ -83,6 +86,13 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         if name == "slurm":
             cluster = services.enter_context(slurm.running(mine=True))
             monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+        if name == "ssh":
+            machine = services.enter_context(sshd())
+            for variable, value in machine.environment.items():
+                monkeypatch.setenv(variable, value)
+            machine.project(tmp_path)
+            monkeypatch.chdir(tmp_path)
+            name = "ssh:box1"
         yield backends.load(name)
 
 

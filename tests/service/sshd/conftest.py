@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from builder.backends import Submission
+from builder.backends.ssh import Ssh
+from builder.backends.ssh.calls import Profile
+from builder.commands import Here
+from tests.service.sshd.backing import Making
 from tests.service.sshd.server import Sshd, sshd
 from tests.service.sshd.wire import Wire, wire
 
@@ -44,7 +50,8 @@ def _own_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def box1(machine: Sshd, monkeypatch: pytest.MonkeyPatch) -> Sshd:
     """The machine, known as `box1` to this process's and its children's ssh."""
-    monkeypatch.setenv("FERRY_SSH", f"ssh -F {machine.config}")
+    for name, value in machine.environment.items():
+        monkeypatch.setenv(name, value)
     return machine
 
 
@@ -54,3 +61,18 @@ def frail(box1: Sshd) -> Iterator[Wire]:
     with wire(box1.port) as laid:
         box1.name("frail", laid.port)
         yield laid
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Making]:
+    """Makes backends whose machine is this one; what they have started is stopped at the end."""
+    made: list[Ssh] = []
+
+    def make(**keys: object) -> Ssh:
+        profile = Profile(**{"python": sys.executable, "folder": str(tmp_path / "there"), **keys})  # type: ignore[arg-type]
+        made.append(Ssh("box1", profile, lambda _: Here()))
+        return made[-1]
+
+    yield make
+    for folder in (tmp_path / "there").glob("ferry-*"):
+        made[0].stop(Submission("ssh:box1", f"box1:{folder}", folder.name))

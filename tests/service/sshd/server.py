@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import json
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -87,6 +89,11 @@ class Sshd:
         return self.home / "ssh_config"
 
     @property
+    def environment(self) -> dict[str, str]:
+        """What makes the ssh of a process, and of its children, know this machine."""
+        return {"FERRY_SSH": f"ssh -F {self.config}"}
+
+    @property
     def pid(self) -> int:
         """The number of the sshd that listens."""
         return self._process.pid
@@ -110,6 +117,14 @@ class Sshd:
         command = ["ssh", "-F", str(self.config), f"-oControlPath={folder}/%C", "-O", "check", host]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
         return int(told.partition("pid=")[2].partition(")")[0])
+
+    def project(self, folder: Path, **keys: object) -> Path:
+        """Make a project whose profile `box1` is this machine, with this Python and these keys besides."""
+        profile = {"host": "box1", "python": sys.executable, "folder": str(self.there), **keys}
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in profile.items()]
+        file = folder / "ferry.toml"
+        file.write_text("[backends.ssh.box1]\n" + "".join(lines))
+        return file
 
     def runner(self, host: str = "box1") -> OverSsh:
         """Return what runs programs there."""

@@ -11,17 +11,16 @@ from collections.abc import Callable, Iterator
 class Wire:
     """Carries each connection on to a port of loopback; turn the knobs at any time.
 
-    `silent`: nothing is carried, and nobody is told. `cut_when`: asked before bytes are carried to the
-    client; when it says yes, they are lost and every connection is cut. `most`: so many bytes more are
-    carried to the client before that. `refusing`: new connections are cut at once.
+    `silent`: nothing is carried, and nobody is told. `cut_when`: asked before bytes are carried;
+    when it says yes, they are lost and every connection is cut. `most`: so many bytes more are
+    carried, either way, before that. `carried` counts them.
     """
 
     def __init__(self, target: int) -> None:
         self.silent = False
-        self.refusing = False
         self.cut_when: Callable[[], bool] = lambda: False
         self.most = -1
-        self.cuts = 0
+        self.carried = 0
         self._target = target
         self._ends: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -30,12 +29,11 @@ class Wire:
 
     def mend(self) -> None:
         """Turn every knob back."""
-        self.silent, self.refusing, self.most = False, False, -1
+        self.silent, self.most = False, -1
         self.cut_when = lambda: False
 
     def cut(self) -> None:
         """Cut every connection there is."""
-        self.cuts += 1
         ends, self._ends = self._ends, []
         for end in ends:
             with contextlib.suppress(OSError):
@@ -52,20 +50,17 @@ class Wire:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                if self.refusing:
-                    client.close()
-                    continue
                 server = socket.create_connection(("127.0.0.1", self._target))
                 self._ends += [client, server]
-                for pair in ((client, server, False), (server, client, True)):
+                for pair in ((client, server), (server, client)):
                     threading.Thread(target=self._carry, args=pair, daemon=True).start()
 
-    def _carry(self, source: socket.socket, sink: socket.socket, to_client: bool) -> None:
+    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while block := source.recv(1 << 14):
                 if self.silent:
                     continue
-                if to_client and self._ends_here(len(block)):
+                if self._ends_here(len(block)):
                     self.cut()
                     return
                 sink.sendall(block)
@@ -75,6 +70,7 @@ class Wire:
         source.close()
 
     def _ends_here(self, count: int) -> bool:
+        self.carried += count
         if self.most >= 0:
             self.most = max(0, self.most - count)
         return self.most == 0 or self.cut_when()
