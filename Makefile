@@ -35,7 +35,7 @@ check: ## format, lint, types
 audit: ## hold runs against their raw logs, documents against runs and code
 	@$(set_up) torch notebook report dev
 	@$(PY) -m builder audit
-	@$(PY) -m builder audit README.md CHANGELOG.md
+	@$(PY) -m builder audit README.md CHANGELOG.md --run
 	@$(PY) -m tests.readme --check
 
 bench: ## measure gpuferry's own cost; figures also go to runs/bench-latest.json

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from builder import audit, headlines, mentions, predicates, quoting, runs
+from builder import audit, headlines, mentions, predicates, quoting, runnable, runs
 from builder.cli import ferry
 from builder.cli._options import PATH
 from builder.cli._planned import planned
@@ -18,8 +18,9 @@ from builder.mentions import World
 
 @click.command("audit")
 @click.argument("documents", nargs=-1, type=PATH, metavar="[DOC]...")
+@click.option("--run", "running", is_flag=True, help="Also run the code blocks that a document marks.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(documents: tuple[Path, ...], as_json: bool) -> Exit:
+def command(documents: tuple[Path, ...], running: bool, as_json: bool) -> Exit:
     """Make every CSV and every events file of every run anew from its raw log, and compare byte for byte.
 
     For published runs manifest, kernel, seals and index are checked, too. Each difference is named with its
@@ -30,12 +31,14 @@ def command(documents: tuple[Path, ...], as_json: bool) -> Exit:
     `ferry docs`), be what the runs' raw logs give, and stand where nothing near it names another device,
     dtype, route or protocol. What nobody measured is declared, <!-- settings: 95 %, 5 % -->, and a claim in
     words carries its condition, <!-- holds: RUN/CASE status=failed_gate -->. The first figure in × must be
-    what a command of the document runs. Exit code 3: something was found.
+    what a command of the document runs. With --run the code blocks are run that have <!-- ferry audit runs
+    this --> before them, or <!-- ferry audit runs this: exit 3, 20 s -->: in a copy of what git tracks, with
+    a time limit, offline. Exit code 3: something was found.
 
     \b
     Example:  ferry audit README.md
     """
-    return _documents(documents, as_json) if documents else _runs(as_json)
+    return _documents(documents, running, as_json) if documents else _runs(as_json)
 
 
 def _runs(as_json: bool) -> Exit:
@@ -61,8 +64,8 @@ def _runs(as_json: bool) -> Exit:
     return code
 
 
-def _documents(documents: tuple[Path, ...], as_json: bool) -> Exit:
-    found = [f"{path}:{miss.line}: {miss.sentence}" for path in documents for miss in _misses(path)]
+def _documents(documents: tuple[Path, ...], running: bool, as_json: bool) -> Exit:
+    found = [f"{path}:{miss.line}: {miss.sentence}" for path in documents for miss in _misses(path, running)]
     code = Exit.CASE_FAILED if found else Exit.OK
     if as_json:
         click.echo(envelope({"found": found}, exit_code=code, counts={"found": len(found)}))
@@ -70,10 +73,12 @@ def _documents(documents: tuple[Path, ...], as_json: bool) -> Exit:
     for sentence in found:
         say(sentence)
     say(f"{len(documents)} documents: {len(found)} things in them are not so")
+    if not running and (count := sum(map(_marked, documents))):
+        say(f"{count} marked code blocks were not run; --run runs them")
     return code
 
 
-def _misses(path: Path) -> list[mentions.Miss]:
+def _misses(path: Path, running: bool) -> list[mentions.Miss]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as problem:
@@ -89,8 +94,13 @@ def _misses(path: Path) -> list[mentions.Miss]:
         *quoting.misses(text),
         *predicates.misses(text),
         *headlines.misses(text, folder, planned),
+        *(runnable.misses(text, folder, world.root) if running else ()),
     ]
     return sorted(found, key=lambda miss: miss.line)
+
+
+def _marked(path: Path) -> int:
+    return len(list(runnable.runnables(path.read_text(encoding="utf-8"))))
 
 
 def _commands() -> dict[str, dict[str, bool]]:
