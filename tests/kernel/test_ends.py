@@ -36,10 +36,12 @@ def until(driver: subprocess.Popen[str], kind: type[Started | CaseDone], case_id
 
 def test_deadline_cuts_and_tells(kernel: Kernel) -> None:
     """Before the deadline the running case is cut, the others are told as not run, and the run is closed."""
-    log = kernel.run(order(HANG, SOUND[0], timeout_s=600.0), "--deadline", "12s")
+    log = kernel.run(
+        order(HANG, SOUND[0], timeout_s=600.0), "--deadline", "25s"
+    )  # of a busy machine, too, it has begun by then
     assert (log.code, log.end.reason) == (0, "deadline")
     assert log.end.counts == {"not_run": 2}
-    assert log.end.wall_s < 12
+    assert log.end.wall_s < 25
     assert re.fullmatch(r"cut after .* the run's deadline has come", log.done[HANG.id].error)
     assert log.done[SOUND[0].id].error == "not started: the run's deadline has come"
     kernel.wait_until_alone()
