@@ -14,7 +14,6 @@ Sources: running softmax: Milakov and Gimelshein, arXiv 1805.02867; attention by
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import torch
@@ -24,10 +23,12 @@ from torch.nn import functional
 from ..packing import Halves, Packed
 from ..precision import Precision
 from ..weights import Layer, Tensors
+from .launching import Launch, current_stream, is_captured, processors
 
 MOST_WIDTH = 128
 MOST_HIDDEN = 4096
 SCRATCH_BYTES = 2**30
+FLAG_LINE = 16  # the flags of a sequence, and the ticket counter, stand in cache lines of their own
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -95,48 +96,49 @@ def refusal(d_model: int, ffn_dim: int, dtype: torch.dtype) -> str:
     return "" if dtype in DTYPES else f"{dtype} is not among {', '.join(map(str, DTYPES))}"
 
 
+def cut(batch: int, seq_len: int, processors: int) -> Tuning:
+    """The cut for this size where none was measured: blocks small enough to give every processor one."""
+    block_m = 64
+    while block_m > 16 and batch * -(-seq_len // block_m) < processors:
+        block_m //= 2
+    return Tuning(block_m=block_m, one_launch=-(-seq_len // block_m) <= processors)
+
+
 class Stack:
     """The op over one model's packed weights, padded as `padded_width` and `padded_hidden` say."""
 
     def __init__(self, packed: Packed, d_model: int, causal: bool, precision: Precision) -> None:
         self._weights, self._vectors = _weights(packed), _vectors(packed)
         self._layers, self._across = len(packed.q_bias), packed.heads * packed.head_dim
-        self._d_model = d_model
+        self._hidden = packed.ffn_in_bias.shape[1]
+        splits = {f"SPLIT_{name.upper()}": kind == "split" for name, kind in precision._asdict().items()}
         self._constants: dict[str, object] = {
             "LAYERS": self._layers,
             "D": d_model,
             "WIDTH": packed.out_bias.shape[1],
             "HEADS": packed.heads,
             "HEAD_DIM": packed.head_dim,
-            "HIDDEN": packed.ffn_in_bias.shape[1],
+            "HIDDEN": self._hidden,
             "CAUSAL": causal,
-            **{
-                f"SPLIT_{name.upper()}": operands == "split" for name, operands in precision._asdict().items()
-            },
+            **splits,
         }
-        self._flags: Tensor | None = None
+        self._plans: dict[tuple[object, ...], Plan] = {}
 
     def __call__(self, x: Tensor, valid: Tensor | None = None, tuning: Tuning | None = None) -> Tensor:
-        """Map x [B,S,D] to a fresh [B,S,D], zeros where the boolean valid [B,S] is False."""
-        tuning = tuning or self.tuning(x.shape[0], x.shape[1], x.device)
-        x = x.contiguous()
-        y = torch.empty_like(x)
-        if valid is not None:
-            valid = valid.contiguous()
-        step = max(1, SCRATCH_BYTES // self.scratch_bytes(x.shape[1], tuning))
-        for start in range(0, len(x), step):
-            rows = slice(start, start + step)
-            self._run(x[rows], y[rows], None if valid is None else valid[rows], tuning)
-        return y
+        """Map x [B,S,D] to a fresh [B,S,D], zeros where the boolean valid [B,S] is False.
 
-    def tuning(self, batch: int, seq_len: int, device: torch.device) -> Tuning:
-        """The cut for this size on this device."""
-        processors = _processors(device)
-        block_m = 64
-        while block_m > 16 and batch * -(-seq_len // block_m) < processors:
-            block_m //= 2
-        blocks = -(-seq_len // block_m)
-        return Tuning(block_m=block_m, one_launch=blocks <= processors)
+        x, valid and the weights are on the current device; x is one of DTYPES.
+        """
+        stream = current_stream(x)
+        kind = x.shape, x.dtype, valid is None, stream, tuning
+        plan = self._plans.get(kind)
+        if plan is None:
+            plan = self._plan(x, valid is not None, tuning or cut(x.shape[0], x.shape[1], processors(x)))
+            if not is_captured(x):
+                self._plans[kind] = plan  # what a graph's capture allocates is the graph's own
+        y = torch.empty_like(x, memory_format=torch.contiguous_format)
+        plan.run(stream, x.contiguous(), y, valid if valid is None else valid.contiguous())
+        return y
 
     def scratch_bytes(self, seq_len: int, tuning: Tuning) -> int:
         """Bytes of scratch memory that one sequence takes."""
@@ -146,42 +148,69 @@ class Stack:
         # Blocks of one launch run ahead of each other; a launch reads one buffer and writes the other.
         return self._layers if tuning.one_launch else min(2, self._layers)
 
-    def _run(self, x: Tensor, y: Tensor, valid: Tensor | None, tuning: Tuning) -> None:
+    def _plan(self, x: Tensor, masked: bool, tuning: Tuning) -> Plan:
+        batch, seq_len, _ = x.shape
+        blocks, sequence_bytes = -(-seq_len // tuning.block_m), self.scratch_bytes(seq_len, tuning)
+        step = min(max(1, SCRATCH_BYTES // sequence_bytes), batch)
+        flags = FLAG_LINE + step * (_power_of_two(blocks) + FLAG_LINE)
+        parts = [slice(start, min(start + step, batch)) for start in range(0, batch, step)]
+        return Plan(
+            [(part, self._launches(part.stop - part.start, seq_len, masked, tuning)) for part in parts],
+            (
+                self._weights,
+                self._vectors,
+                torch.empty(step * sequence_bytes // 2, dtype=torch.float16, device=x.device),
+                torch.zeros(flags, dtype=torch.int32, device=x.device),
+            ),
+        )
+
+    def _launches(self, batch: int, seq_len: int, masked: bool, tuning: Tuning) -> list[Launch]:
+        """The launches for so many sequences: one; or one before the layers and one for each."""
         from .stack_kernel import stack_kernel
 
-        batch, seq_len, _ = x.shape
         blocks = -(-seq_len // tuning.block_m)
-        flags = _power_of_two(blocks)
-        scratch = torch.empty(
-            batch * self.scratch_bytes(seq_len, tuning) // 2, dtype=torch.float16, device=x.device
-        )
-        if self._flags is None or len(self._flags) < 16 + batch * (flags + 16):
-            self._flags = torch.zeros(16 + batch * (flags + 16), dtype=torch.int32, device=x.device)
         constants = self._constants | {
-            "MASKED": valid is not None,
+            "MASKED": masked,
             "BLOCK_M": tuning.block_m,
             "BLOCK_N": tuning.block_n,
             "QKV_CHUNK": _chunk(3 * self._across, tuning.qkv_chunk),
-            "FFN_CHUNK": _chunk(int(str(self._constants["HIDDEN"])), tuning.ffn_chunk),
+            "FFN_CHUNK": _chunk(self._hidden, tuning.ffn_chunk),
             "STAGES": tuning.stages,
             "BUFFERS": self._buffers(tuning),
             "ONE_LAUNCH": tuning.one_launch,
-            "FLAGS": flags,
+            "FLAGS": _power_of_two(blocks),
             "num_warps": tuning.warps,
         }
-        mask = self._flags if valid is None else valid
-        for source, first, last, project_first in self._launches(tuning.one_launch):
-            stack_kernel[(batch * blocks,)](
-                y if source else x, y, mask, self._weights, self._vectors, scratch, self._flags,
-                seq_len, blocks, first, last, PROJECT_FIRST=project_first, **constants,
-            )  # fmt: skip
+        spans = [(0, self._layers)] if tuning.one_launch else [(0, 0)]
+        if not tuning.one_launch:
+            spans += [(layer, layer + 1) for layer in range(self._layers)]
+        return [
+            Launch(
+                stack_kernel,
+                batch * blocks,
+                (seq_len, blocks, *span),
+                PROJECT_FIRST=index == 0,
+                **constants,
+            )
+            for index, span in enumerate(spans)
+        ]
 
-    def _launches(self, one_launch: bool) -> list[tuple[bool, int, int, bool]]:
-        """For each launch: whether it reads y, its layers from and to, whether it projects first."""
-        if one_launch:
-            return [(False, 0, self._layers, True)]
-        layers = [(layer > 0, layer, layer + 1, False) for layer in range(self._layers)]
-        return [(False, 0, 0, True), *layers]
+
+class Plan:
+    """The launches for one kind of input on one stream, part by part of the batch, and what they share."""
+
+    def __init__(self, parts: list[tuple[slice, list[Launch]]], shared: tuple[Tensor, ...]) -> None:
+        self._parts, self._shared = parts, shared
+
+    def run(self, stream: int, x: Tensor, y: Tensor, valid: Tensor | None) -> None:
+        """Write y [B,S,D] for x [B,S,D], both contiguous."""
+        whole = len(self._parts) == 1
+        for part, launches in self._parts:
+            source, target = (x, y) if whole else (x[part], y[part])
+            mask = source if valid is None else valid if whole else valid[part]  # unread where there is none
+            for index, launch in enumerate(launches):
+                # The launch before the layers only reads x.
+                launch(stream, target if index > 1 else source, target, mask, *self._shared)
 
 
 def _weights(packed: Packed) -> Tensor:
@@ -209,10 +238,3 @@ def _power_of_two(least: int) -> int:
 def _chunk(whole: int, most: int) -> int:
     """The largest power of two that divides `whole`, at most `most`."""
     return min(whole & -whole, most)
-
-
-@functools.cache
-def _processors(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 1
-    return torch.cuda.get_device_properties(device).multi_processor_count

@@ -220,7 +220,8 @@ def stack_kernel(
     UNSCALE: tl.constexpr = FFN_OUT_BIAS + WIDTH
     LAYER_VECTORS: tl.constexpr = UNSCALE + 16
 
-    if ONE_LAUNCH:
+    WAITS: tl.constexpr = ONE_LAUNCH and FLAGS > 1
+    if WAITS:
         # Tickets follow the order in which blocks start, so whatever a block waits for has started.
         ticket = tl.atomic_add(flags_ptr, 1, sem="relaxed")
         if ticket == tl.num_programs(0) - 1:
@@ -256,8 +257,10 @@ def stack_kernel(
     for layer in tl.range(first, last, num_stages=1):
         weights = weights_ptr + layer * LAYER_WEIGHTS
         vectors = vectors_ptr + layer * LAYER_VECTORS
-        if ONE_LAUNCH:
+        if WAITS:
             wait_for_others(progress_ptr, block, blocks, layer - first + 1, CAUSAL, FLAGS)
+        else:
+            tl.debug_barrier()  # what a thread wrote, others of its block read
         attended = attend(
             scratch_ptr + (layer % BUFFERS) * seq_len * BUFFER, weights + OUT, valid_ptr, rows, end, seq_len,
             WIDTH, HEADS, HEAD_DIM, CAUSAL, MASKED, SPLIT_ATTENTION, SPLIT_OUT, BLOCK_N, STAGES,
@@ -283,6 +286,6 @@ def stack_kernel(
         x += tl.load(final_ptr + WIDTH + columns)[None, :]
         if MASKED:
             x = tl.where(rows_valid[:, None], x, 0.0)
-    if ONE_LAUNCH:
+    if WAITS:
         leave(progress_ptr, blocks, FLAGS)
     tl.store(y_ptr + cells, x, mask=cells_ok)

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from harness.baseline import BaselineTransformer, TransformerConfig, copy_model_weights
+from model.ops.rounded import rounded
 from model.packing import Halves, Packed, Packing, pack, padded_head_dim, split
+from model.precision import NAMED
 from model.weights import Weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -156,3 +158,20 @@ def test_weights_that_count_no_versions_are_packed_each_time() -> None:
         weights = Weights(CONFIG)
     packing = Packing()
     assert packing.of(weights) is not packing.of(weights)
+
+
+ROUNDED = {"safe": (1e-8, 2e-6), "fast": (1e-5, 1e-3), "fp16": (1e-4, 2e-3)}
+
+
+@pytest.mark.parametrize("precision", ROUNDED)
+def test_what_a_precision_costs(precision: str) -> None:
+    """The packed weights, rounded as the tensor-core ops round, miss by what each precision stands for."""
+    config = TransformerConfig(2, 64, 96, 4, 96, 4, True)
+    weights = loaded(config)
+    baseline = BaselineTransformer(config).double()
+    baseline.load_state_dict(weights.state_dict())
+    x = torch.randn(2, 64, 96, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        error = (rounded(x, pack(weights), 96, True, NAMED[precision]) - baseline(x.double())).abs().max()
+    least, most = ROUNDED[precision]
+    assert least <= error <= most
