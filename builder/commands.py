@@ -102,7 +102,7 @@ class Here:
         with _child(argv, stdin) as (child, complaints):
             yield from _blocks(child, tick_s, silence_s)
             answer = Answer(child.wait(), b"", _all_of(complaints))
-        _refuse_failed(argv, answer)
+        _refuse_failed(argv[0], answer)
 
 
 class OverSsh:
@@ -142,7 +142,7 @@ class OverSsh:
         except FileNotFoundError as problem:
             raise self._no_client(problem) from problem
         code = self._code(answer)
-        _refuse_failed(argv, Answer(code, b"", _END.sub(b"", answer.err)))
+        _refuse_failed(self.host, Answer(code, b"", _END.sub(b"", answer.err)))
 
     def hang_up(self) -> None:
         """Drop the shared connection, which may lead nowhere any more; the next command makes another."""
@@ -188,9 +188,9 @@ def runner(host: str = "") -> Runner:
     return OverSsh(host) if host else Here()
 
 
-def _refuse_failed(argv: Sequence[str], answer: Answer) -> None:
+def _refuse_failed(what: str, answer: Answer) -> None:
     if answer.code:
-        raise InfrastructureError(f"{argv[0]} failed: {answer.complaint}")
+        raise InfrastructureError(f"{what}: {answer.complaint}")
 
 
 @contextlib.contextmanager

@@ -34,12 +34,14 @@ _TORCH = "import torch; print(torch.__version__, torch.cuda.is_available())"
 
 
 def main(verb: str, *arguments: str) -> None:
-    """Do what a verb says; what the system refuses is an answer, too."""
+    """Do what a verb says. What the system refuses is an answer, too; raw bytes end with a failure then."""
     try:
         answer = VERBS[verb](*(json.loads(argument) for argument in arguments))
     except OSError as problem:
         where = f"{problem.filename}: " if problem.filename else ""
         answer = {"problem": f"{where}{problem.strerror or problem}"}
+        if verb in RAW:
+            sys.exit(answer["problem"])
     if answer is not None:
         print(json.dumps(answer))
 
@@ -202,6 +204,7 @@ def root(folder: str) -> Path:
     return Path(os.path.expandvars(folder)).expanduser().absolute()
 
 
+RAW = ("follow", "read")
 VERBS: dict[str, Callable[..., dict[str, Any] | None]] = {
     "submit": submit,
     "find": find,

@@ -17,12 +17,20 @@ def machine(there: Calls) -> Iterator[Finding]:
     """Yield what each look at a machine came to; one that cannot be reached has no more to show."""
     try:
         there.runner.run(["true"], timeout_s=20.0)
-        yield Finding(f"{there.where} ssh", "reached")
+    except FerryError as problem:
+        yield _trouble(f"{there.where} ssh", problem)
+        return
+    yield Finding(f"{there.where} ssh", "reached")
+    try:
         found = there.ask(Look, "look", there.profile.folder, timeout_s=LOOK_S)
     except FerryError as problem:
-        yield Finding(f"{there.where} ssh", problem.message, problem.hint or f"see `ssh {there.where}`")
+        yield _trouble(f"{there.where} python", problem)
         return
     yield from _found(there.where, found)
+
+
+def _trouble(what: str, problem: FerryError) -> Finding:
+    return Finding(what, problem.message, problem.hint or "try again later")
 
 
 def _found(where: str, found: Look) -> Iterator[Finding]:

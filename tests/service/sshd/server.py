@@ -118,11 +118,11 @@ class Sshd:
         told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
         return int(told.partition("pid=")[2].partition(")")[0])
 
-    def project(self, folder: Path, **keys: object) -> Path:
+    def project(self, home: Path, **keys: object) -> Path:
         """Make a project whose profile `box1` is this machine, with this Python and these keys besides."""
         profile = {"host": "box1", "python": sys.executable, "folder": str(self.there), **keys}
         lines = [f"{key} = {json.dumps(value)}\n" for key, value in profile.items()]
-        file = folder / "ferry.toml"
+        file = home / "ferry.toml"
         file.write_text("[backends.ssh.box1]\n" + "".join(lines))
         return file
 

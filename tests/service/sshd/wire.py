@@ -56,7 +56,7 @@ class Wire:
                     threading.Thread(target=self._carry, args=pair, daemon=True).start()
 
     def _carry(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
+        with source, contextlib.suppress(OSError):
             while block := source.recv(1 << 14):
                 if self.silent:
                     continue
@@ -64,10 +64,8 @@ class Wire:
                     self.cut()
                     return
                 sink.sendall(block)
-        for end in (source, sink):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        source.close()
+            source.shutdown(socket.SHUT_RDWR)
+            sink.shutdown(socket.SHUT_RDWR)
 
     def _ends_here(self, count: int) -> bool:
         self.carried += count
