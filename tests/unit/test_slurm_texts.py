@@ -13,7 +13,7 @@ from builder.backends.slurm.cluster import Job, refuse
 from builder.backends.slurm.profile import Profile
 from builder.backends.slurm.script import job_script
 from builder.commands import Answer
-from builder.errors import CapacityError, DeniedError, RefusedHereError, RefusedThereError, UsageError
+from builder.errors import CapacityError, DeniedError, RefusedHereError, RefusedThereError
 from harness.driver import parse_arguments, read_earlier
 from harness.events import Order, Terms
 
@@ -95,14 +95,14 @@ def test_gpus_are_asked_for_as_the_profile_says(profile: Profile, accelerator: s
     assert profile.request(accelerator) == asked
 
 
-def test_a_request_that_cannot_be_made_is_a_usage_error() -> None:
+def test_a_request_that_cannot_be_made_is_refused() -> None:
     """An accelerator without a type, a template with a strange field and a folder in quotes are named."""
-    with pytest.raises(UsageError, match="no GPU type for accelerator 'a100'") as caught:
+    with pytest.raises(RefusedHereError, match="no GPU type for accelerator 'a100'") as caught:
         Profile(types={"t4": "t4", "h200": "h200"}).request("a100")
     assert "t4, h200" in caught.value.hint
-    with pytest.raises(UsageError, match="'card' is not known"):
+    with pytest.raises(RefusedHereError, match="'card' is not known"):
         Profile(gpu_request="--gres={card}").request("t4")
-    with pytest.raises(UsageError, match="no name of a folder"):
+    with pytest.raises(RefusedHereError, match="no name of a folder"):
         Profile(scratch='a"b').folder()
 
 

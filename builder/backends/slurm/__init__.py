@@ -50,8 +50,8 @@ class Slurm(Unmetered):
     def submit(self, intent: Intent) -> Submission:
         """Hand one kernel to sbatch, on its stdin.
 
-        Raises RefusedHereError for one that is too long, RefusedThereError, CapacityError, and UsageError
-        for an accelerator that the profile has not.
+        Raises RefusedHereError for one that is too long and for an accelerator that the profile has not,
+        RefusedThereError and CapacityError.
         """
         return self._submit([intent])[0]
 

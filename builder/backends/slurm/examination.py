@@ -42,10 +42,9 @@ def _tried(cluster: Cluster, profile: Profile, accelerator: str) -> Finding:
     answer = cluster.ask(
         ["sbatch", "--test-only", "--nodes=1", "--ntasks=1", "--time=1", *asked, "--wrap=true"]
     )
-    what = f"accelerator {accelerator}"
-    if answer.code:
-        return Finding(what, f"{' '.join(asked)}: {answer.complaint}", "see gpu_request, types and partition")
-    return Finding(what, f"{' '.join(asked)}: {answer.complaint}")
+    said = f"{' '.join(asked)}: {answer.complaint.removeprefix('sbatch: ')}"
+    mend = "see gpu_request, types and partition in the profile" if answer.code else ""
+    return Finding(f"accelerator {accelerator}", said, mend)
 
 
 def _torch(cluster: Cluster, profile: Profile) -> Finding:

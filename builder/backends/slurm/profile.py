@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from builder.backends import Intent
 from builder.config import DURATION
-from builder.errors import UsageError
+from builder.errors import RefusedHereError
 
 SPARE_S = 120.0  # a job's time beyond the kernel's own limit: the kernel is to end first
 _DAY_S = 86_400.0
@@ -47,10 +47,10 @@ class Profile:
     def folder(self) -> str:
         """Return the scratch folder as text for a shell on the cluster, to stand within double quotes.
 
-        UsageError for a name that would not stay within them.
+        RefusedHereError for a name that would not stay within them.
         """
         if not re.fullmatch(r"[^\"`\\\n]+", self.scratch) or "$(" in self.scratch:
-            raise UsageError(
+            raise RefusedHereError(
                 f"scratch {self.scratch!r} is no name of a folder", "write a path; $USER may stand in it"
             )
         below_home = self.scratch.removeprefix("~/")
@@ -62,7 +62,7 @@ class Profile:
         return [*(f"--{key}={value}" for key, value in named.items() if value), *self.extra]
 
     def request(self, accelerator: str, devices: int = 0) -> list[str]:
-        """Return the options that ask for GPUs. UsageError for an accelerator that the profile has not.
+        """Return the options that ask for GPUs. RefusedHereError for an accelerator that the profile has not.
 
         For `any` without a single type those parts of the request are left out that name one.
         """
@@ -72,7 +72,7 @@ class Profile:
         try:
             words = [_filled(word, values) for word in shlex.split(self.gpu_request)]
         except ValueError as problem:
-            raise UsageError(
+            raise RefusedHereError(
                 f"gpu_request {self.gpu_request!r} does not make options: {problem}",
                 "for example --gres=gpu:{type}:{n}",
             ) from problem
@@ -85,7 +85,7 @@ class Profile:
             return accelerator.lower()
         types = {pattern.lower(): name for pattern, name in self.types.items()}
         if accelerator.lower() not in types:
-            raise UsageError(
+            raise RefusedHereError(
                 f"the profile has no GPU type for accelerator {accelerator!r}",
                 f"its types: {', '.join(self.types)}",
             )

@@ -80,7 +80,7 @@ _ENDS = {
     "BOOT_FAIL": "its node did not boot",
     "PREEMPTED": "another job took its place",
     "DEADLINE": "its deadline passed",
-    "CANCELLED": "somebody cancelled it",
+    "CANCELLED": "it was cancelled",
 }
 _NO_OUTPUT = "0:53"
 

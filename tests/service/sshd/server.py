@@ -68,7 +68,7 @@ exec setpriv --reuid {user} --regid {user} --clear-groups "$@"
 class Sshd:
     """A started sshd; `home` holds its files and, in `home/there`, what the user there may write to."""
 
-    def __init__(self, home: Path, stranger: bool = False) -> None:
+    def __init__(self, home: Path, stranger: bool = False, settings: str = "") -> None:
         self.home = home
         self.user = "stranger" if stranger else getpass.getuser()
         self.there = home / "there"
@@ -78,7 +78,7 @@ class Sshd:
         for name in ("host_key", "user_key"):
             make_key(home / name)
         (home / "authorized_keys").write_text((home / "user_key.pub").read_text())
-        (home / "sshd_config").write_text(SERVER.format(port=self.port, home=home))
+        (home / "sshd_config").write_text(SERVER.format(port=self.port, home=home) + settings)
         self.trust()
         self.name("box1", self.port)
         self._process = self._start(stranger)
@@ -156,14 +156,17 @@ class Sshd:
 
 
 @contextlib.contextmanager
-def sshd(stranger: bool = False) -> Iterator[Sshd]:
-    """Start a sshd in a short folder that every user may enter; skip where there is none, but not in CI."""
+def sshd(stranger: bool = False, settings: str = "") -> Iterator[Sshd]:
+    """Start a sshd in a short folder that every user may enter; skip where there is none, but not in CI.
+
+    `settings` are further lines of its configuration.
+    """
     if not Path(SSHD).exists() or shutil.which("ssh") is None:
         assert os.environ.get("CI") != "true", "install openssh-server and openssh-client"
         pytest.skip("there is no sshd here: install openssh-server and openssh-client")
     home = Path(tempfile.mkdtemp(prefix="sshd-"))
     home.chmod(0o755)
-    server = Sshd(home, stranger)
+    server = Sshd(home, stranger, settings)
     try:
         yield server
     finally:

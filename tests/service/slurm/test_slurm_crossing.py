@@ -1,0 +1,161 @@
+"""`ferry` over a real Slurm: as a user without rights beside it, and through ssh to its login node."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from builder import runs
+from builder.backends.slurm.cluster import Job
+from builder.runs import Run
+from tests.command import ROOT, run_ferry
+from tests.service.slurm.conftest import until
+from tests.service.slurm.daemons import Cluster, running
+from tests.service.sshd.server import Sshd, sshd
+
+SHORT = ("--route", "sdpa", "--warmup", "1", "--repeats", "3", "--rounds", "1", "--no-rehearsal")
+ON_CPU = ("--backend", "slurm:short", "--accelerator", "cpu")
+PROFILE = """
+[backends.slurm.short]
+partition = "gpu"
+python = "{python}"
+scratch = "{scratch}"
+types = {{ t4 = "t4" }}
+poll = "1s"
+time_limit = "1h"
+"""
+
+
+def rows(run: Run) -> list[dict[str, str]]:
+    """The rows of a run."""
+    return list(csv.DictReader((run.folder / "results.csv").read_text(encoding="utf-8").splitlines()))
+
+
+# --- as a user without rights -----------------------------------------------------------------------------
+
+
+class Project:
+    """A folder of the cluster's user with a profile, and `ferry` in it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.folder = cluster.folder / "project"
+        self.folder.mkdir()
+        profile = PROFILE.format(python=sys.executable, scratch="~/some jobs") + "requeue = true\n"
+        (self.folder / "ferry.toml").write_text(profile)
+        cluster.give(self.folder)
+
+    def ferry(self, *words: str, code: int = 0) -> str:
+        """Run a command of `ferry` as that user; return what it says."""
+        done = subprocess.run(
+            [*self.cluster.prefix, sys.executable, "-m", "builder", *words],
+            cwd=self.folder,
+            env={**self.cluster.environment, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    @property
+    def run(self) -> Run:
+        """The newest run."""
+        return Run(max((self.folder / "runs").glob("2*")))
+
+
+@pytest.fixture(scope="session")
+def project(cluster: Cluster) -> Project:
+    """A project on the cluster."""
+    return Project(cluster)
+
+
+def job_when(run: Run, word: str) -> Job:
+    """Wait until a run's kernel has written an event with a word in it; return its job."""
+    submission = run.submission(1)
+    assert submission
+    job = Job.of(submission.reference)
+    events = Path(job.folder) / "1" / "work" / "ferry-events.jsonl"
+    until(lambda: events.exists() and word in events.read_text(), 120.0)
+    return job
+
+
+def test_doctor_tries_a_profile_out(project: Project) -> None:
+    """Slurm, its controller, each type and torch in a job are looked at, and what is wrong is named."""
+    said = project.ferry("doctor", "--backend", "slurm:short")
+    for line in (
+        "sbatch: slurm",
+        "cluster test answers",
+        "--gres=gpu:t4:1 --partition=gpu: Job",
+        "torch: torch ",
+    ):
+        assert line in said
+    with (project.folder / "ferry.toml").open("a") as file:
+        file.write('\n[backends.slurm.wrong]\npartition = "nowhere"\n')
+    said = project.ferry("doctor", "--backend", "slurm:wrong", code=3)
+    assert "Invalid partition" in said or "invalid partition" in said
+
+
+def test_a_requeued_run_has_each_row_once(project: Project) -> None:
+    """A run whose job is begun anew half-way ends with all of its rows, those done before among them."""
+    project.ferry("push", *ON_CPU, "--suite", "official-small", "--shapes", "1,2", *SHORT)
+    run = project.run
+    job = job_when(run, '"kind":"case"')
+    answer = project.cluster.runner().run(["scontrol", "requeue", job.id], timeout_s=30)
+    assert answer.code == 0, answer.complaint
+    said = project.ferry("pull")
+    assert "2 passed" in said
+    found = rows(run)
+    assert [row["status"] for row in found] == ["passed"] * 2
+    assert [row["attempt"] for row in found] == ["1", "2"]
+
+
+def test_stop_cancels_and_keeps_what_was_measured(project: Project) -> None:
+    """`ferry stop` ends the job, and pull brings rows for what had not run yet, too."""
+    project.ferry("push", *ON_CPU, "--suite", "official-small", *SHORT)
+    job_when(project.run, '"kind":"started"')
+    project.ferry("stop", project.run.id)
+    said = project.ferry("pull", project.run.id, code=4)
+    assert "cancelled" in said
+    assert {row["status"] for row in rows(project.run)} <= {"not_run", "unknown", "passed"}
+
+
+def test_a_card_that_a_profile_has_not_is_refused(project: Project) -> None:
+    """A card that the profile has no type for is refused in the journal too, with the types that it has."""
+    words = ("--backend", "slurm:short", "--accelerator", "a100", "--shapes", "1")
+    assert "its types: t4" in project.ferry("push", *words, *SHORT, code=2)
+    assert project.run.state(1) == "refused"
+
+
+# --- through ssh, as whoever runs the tests ---------------------------------------------------------------
+
+
+@pytest.fixture
+def login_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    """A cluster of one's own that only its login node can reach, and a project that knows that node."""
+    with running(mine=True) as cluster:
+        settings = f"SetEnv SLURM_CONF={cluster.environment['SLURM_CONF']}\n"
+        with sshd(settings=settings) as machine:
+            monkeypatch.setenv("FERRY_SSH", f"ssh -F {machine.config}")
+            monkeypatch.setenv("XDG_RUNTIME_DIR", str(machine.home))
+            monkeypatch.setenv("FERRY_RUNS", str(tmp_path / "runs"))
+            profile = PROFILE.format(python=sys.executable, scratch=cluster.folder / "scratch")
+            (tmp_path / "ferry.toml").write_text(f'{profile}host = "box1"\n')
+            yield machine
+
+
+@pytest.mark.timeout(900)
+def test_official_small_through_a_login_node(login_node: Sshd, tmp_path: Path) -> None:
+    """The whole suite goes to the cluster through ssh, and every row comes back passed."""
+    done = run_ferry("push", *ON_CPU, "--suite", "official-small", *SHORT, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [run] = runs.all_runs()
+    done = run_ferry("pull", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [row["status"] for row in rows(run)].count("passed") == len(run.spec.cases) == 14
