@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Names that steer gpuferry, its vendors' clients, or how text is coloured; a test that needs one sets it.
 SCRUBBED = ("MAKE", "FERRY_", "_FERRY_", "LEVER_", "KAGGLE_", "SLURM_", "SBATCH_", "NO_COLOR", "FORCE_COLOR")
@@ -16,7 +17,13 @@ HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DAT
 IN_PLAY = ("gpuferry", "torch", "click", "rich", "jinja2", "msgspec", "nbformat", "nbclient", "kaggle")
 CONTRACT = "torch_transformer_benchmark"
 MODELS = Path(__file__).parent / "models"
-QUICK_ROOMS = ("unit", "contract", "golden", "kernel")
+QUICK_ROOMS = ("unit", "host", "device", "contract", "golden", "kernel")
+
+# Neighbours on this machine may take its cores, so that no example has a deadline.
+settings.register_profile(
+    "busy machine", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("busy machine")
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from builder import runs
 from tests.command import run_ferry
-from tests.unit.test_opponents import write_package
+from tests.host.test_opponents import write_package
 
 HONEST = """
 

@@ -105,6 +105,19 @@ def test_test_files_have_names_of_their_own() -> None:
     assert sorted(names) == sorted(set(names))
 
 
+def test_unit_tests_start_at_once() -> None:
+    """No unit test loads torch, which takes seconds: what needs it lies in `tests/device/`."""
+    torch = {"torch", "triton", "model", "tests.device"}
+    slow = [
+        (str(where(path)), name)
+        for path in sources("tests")
+        if where(path).parts[1] == "unit"
+        for name in imports(ast.walk(tree(path)))
+        if torch & {name.partition(".")[0], ".".join(name.split(".")[:2])}
+    ]
+    assert slow == []
+
+
 def test_no_file_is_a_drawer() -> None:
     """No file is named for holding whatever is left over."""
     drawers = {"utils", "util", "helpers", "helper", "common", "misc"}

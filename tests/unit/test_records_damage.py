@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builder.log import LogReader
@@ -31,7 +31,6 @@ SOME_FORMS = st.sampled_from(
 )
 LOGS = {form: write([*writes(), *TRAILER]) for form, write in FORMS.items()}
 PLACES = st.floats(0, 1)  # in a log, as a share of its length
-calm = settings(deadline=None)  # neighbours on this machine may take its cores
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +45,6 @@ def whole(folder: Path) -> Records:
     return parsed(folder, LOGS["plain"])
 
 
-@calm
 @given(data=st.data())
 def test_any_record_boundaries(data: st.DataObject, folder: Path, whole: Records) -> None:
     """The same bytes split into any writes, the two streams interleaved in any way, are the same records."""
@@ -68,7 +66,6 @@ def test_any_record_boundaries(data: st.DataObject, folder: Path, whole: Records
     assert list(figures(records)) == list(figures(whole)) and records.complete
 
 
-@calm
 @given(form=SOME_FORMS, first=PLACES, last=PLACES)
 def test_any_cut(form: str, first: float, last: float, folder: Path, whole: Records) -> None:
     """A log that lost its start, its end or both has only exact results."""
@@ -78,7 +75,6 @@ def test_any_cut(form: str, first: float, last: float, folder: Path, whole: Reco
         assert_exact_or_unknown(parsed(folder, cut), whole)
 
 
-@calm
 @given(form=SOME_FORMS, hits=st.lists(st.tuples(PLACES, st.integers(1, 255)), min_size=1, max_size=3))
 def test_flipped_bytes(form: str, hits: list[tuple[float, int]], folder: Path, whole: Records) -> None:
     """Bytes that were altered never change a figure."""
@@ -88,7 +84,6 @@ def test_flipped_bytes(form: str, hits: list[tuple[float, int]], folder: Path, w
     assert_exact_or_unknown(parsed(folder, bytes(log)), whole)
 
 
-@calm
 @given(form=SOME_FORMS, places=st.tuples(*[PLACES] * 3))
 def test_replayed_ranges(form: str, places: tuple[float, float, float], folder: Path, whole: Records) -> None:
     """A stretch of the log that comes again, as after a reconnection, changes nothing."""
@@ -98,7 +93,6 @@ def test_replayed_ranges(form: str, places: tuple[float, float, float], folder: 
     assert list(figures(records)) == list(figures(whole)) and records.complete
 
 
-@calm
 @given(form=SOME_FORMS, first=PLACES, last=PLACES, noise=st.binary(max_size=200))
 def test_overwritten_stretches(
     form: str, first: float, last: float, noise: bytes, folder: Path, whole: Records
@@ -124,7 +118,6 @@ PIECES = st.sampled_from(
 )
 
 
-@calm
 @given(st.binary(max_size=300) | st.lists(PIECES, max_size=60).map(b"".join), st.integers(1, 64))
 def test_anything_at_all(log: bytes, size: int) -> None:
     """Arbitrary bytes in arbitrary pieces are read to their end."""
@@ -135,7 +128,6 @@ def test_anything_at_all(log: bytes, size: int) -> None:
     assert reader.line_count == text.count("\n") and len(reader.tail(5)) <= 5
 
 
-@calm
 @given(log=st.binary(max_size=300) | st.lists(PIECES, max_size=60).map(b"".join))
 def test_anything_has_records(log: bytes, folder: Path, whole: Records) -> None:
     """Arbitrary bytes are a log of nothing: every case is unknown."""
@@ -143,7 +135,6 @@ def test_anything_has_records(log: bytes, folder: Path, whole: Records) -> None:
     assert {record.status for record in records.cases} == {"unknown"} and not records.complete
 
 
-@calm
 @given(cut=PLACES)
 def test_cut_and_restarted(cut: float, folder: Path) -> None:
     """A kill at any byte, with another attempt's output right behind it, harms neither attempt's results."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builder.cli._options import make_spec
@@ -82,7 +82,6 @@ def test_shapes_keep_their_order(shapes: str) -> None:
     assert [case.shape.key for case in again(spec).cases] == [case.shape.key for case in spec.cases]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20),
     st.floats(0, 1e6, allow_subnormal=False),

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.baseline import TransformerConfig
-from tests.unit.model_cases import inputs, mask_of, pair, run
+from tests.device.model_cases import inputs, mask_of, pair, run
 
 WAITS = ("_local_scalar_dense", "is_nonzero", "nonzero", "equal", "item", "masked_select", "unique")
 

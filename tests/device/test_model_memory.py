@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.baseline import TransformerConfig
 from model.chunking import is_out_of_memory
-from tests.unit.model_cases import allocated, inputs, mask_of, pair, run
+from tests.device.model_cases import allocated, inputs, mask_of, pair, run
 
 # Attention on a CPU has a scratch of half a MiB a thread, whatever the size.
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -113,7 +113,7 @@ def test_one_row_that_does_not_fit_is_the_end() -> None:
 
 REAL_LIMIT = """
 import resource, torch
-from tests.unit.model_cases import inputs, pair, run
+from tests.device.model_cases import inputs, pair, run
 from harness.baseline import TransformerConfig
 torch.set_num_threads(1)
 config = TransformerConfig(8, 768, 8, 4, 8, 1, True)

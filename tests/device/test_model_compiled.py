@@ -16,7 +16,7 @@ from harness.baseline import TransformerConfig
 from model import router
 from model.routes import sdpa
 from model.routes._attempt import first_cause
-from tests.unit.model_cases import inputs, pair, run
+from tests.device.model_cases import inputs, pair, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 PROJECT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ import dataclasses, sys
 from harness.baseline import TransformerConfig
 from model import router
 from model.routes import sdpa
-from tests.unit.model_cases import inputs, mask_of, pair, run
+from tests.device.model_cases import inputs, mask_of, pair, run
 config = TransformerConfig(3, 16, 32, 4, 32, 1, True)
 baseline, model = pair(config, route="compiled")
 for batch, seq_len, kind in eval(sys.argv[1]):

@@ -16,7 +16,7 @@ from torch import nn
 
 from harness.baseline import BaselineTransformer, TransformerConfig, copy_model_weights
 from model import OptimizedTransformer, UserOptimizedTransformer
-from tests.unit.model_cases import candidate, inputs, pair, run
+from tests.device.model_cases import candidate, inputs, pair, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CONFIG = TransformerConfig(2, 16, 32, 4, 40, 2, True)

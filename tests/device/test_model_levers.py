@@ -9,7 +9,7 @@ from harness.baseline import TransformerConfig
 from harness.shapes import CHOOSING_ROUTES, SUITES
 from model import levers, router
 from model.levers import LEVERS, Settings
-from tests.unit.model_cases import candidate
+from tests.device.model_cases import candidate
 
 CONFIG = TransformerConfig(1, 4, 8, 1, 8, 1, True)
 

@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from harness.baseline import TransformerConfig
 from harness.gate import compare_outputs
-from tests.unit.model_cases import DTYPES, MASKS, inputs, mask_of, pair, run
+from tests.device.model_cases import DTYPES, MASKS, inputs, mask_of, pair, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 ROUTES = ("eager", "sdpa", "chunked")
@@ -57,7 +57,6 @@ def test_matches_the_baseline_at_odd_sizes(route: str, causal: bool, name: str) 
         assert_close(run(baseline, x, mask), run(model, x, mask))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     sizes=st.tuples(st.integers(1, 4), st.integers(1, 20), st.integers(1, 4), st.integers(1, 12)),
     ffn_dim=st.integers(1, 40),

@@ -7,8 +7,8 @@ import torch
 
 from harness.baseline import TransformerConfig
 from model.ops.stack import Tuning
-from tests.unit.interpreter import Interpreter, interpreter
-from tests.unit.stack_cases import Case, from_baseline, outcome
+from tests.device.interpreter import Interpreter, interpreter
+from tests.device.stack_cases import Case, from_baseline, outcome
 
 __all__ = ["interpreter"]
 SMALL = Tuning(block_m=16, block_n=16, qkv_chunk=64, ffn_chunk=64)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.baseline import TransformerConfig
 from model import chunking
 from model.chunking import USABLE_SHARE, plan_rows
-from tests.unit.model_cases import DTYPES, inputs, mask_of, pair, route_of, run
+from tests.device.model_cases import DTYPES, inputs, mask_of, pair, route_of, run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # Every product of these sizes is a whole number of the tiles that CPU libraries cut a matrix into, so one

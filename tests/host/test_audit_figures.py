@@ -13,7 +13,7 @@ from builder.errors import UsageError
 from builder.marks import parse
 from builder.runs import Run
 from tests.command import ROOT, run_ferry
-from tests.unit.test_publishing import resealed
+from tests.host.test_publishing import resealed
 
 RUN = "20261130-143908-d535ad"
 SHORT = "20261130-1439"

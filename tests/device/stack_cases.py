@@ -12,7 +12,7 @@ from model.ops import stack
 from model.packing import pack
 from model.precision import NAMED
 from model.weights import Weights
-from tests.unit.model_cases import inputs, mask_of
+from tests.device.model_cases import inputs, mask_of
 
 
 class Outcome(NamedTuple):
