@@ -10,7 +10,7 @@ import pytest
 from builder import tables
 from builder.runs import Run
 from tests.command import ROOT, run_ferry
-from tests.unit.test_publishing import resealed
+from tests.host.test_publishing import resealed
 
 RUN = "20261130-143908-d535ad"
 
