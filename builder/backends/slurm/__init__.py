@@ -120,7 +120,7 @@ class Slurm(Unmetered):
             for cluster in dict.fromkeys(job.cluster for job in jobs)
             for seen in self.cluster.queue(cluster)
         }
-        found = {job: queued.get((job.cluster, job.id)) for job in jobs}
+        found = {job: _seen(job, queued) for job in jobs}
         active = ((job, seen) for job, seen in found.items() if seen and _goes_on(seen))
         known = {job: words.pending(seen.word, seen.reason) for job, seen in active}
         known |= self._ends([job for job in jobs if job not in known], found)
@@ -211,6 +211,12 @@ def _array(count: int, throttle: int) -> list[str]:
     if count == 1:
         return []
     return [f"--array=0-{count - 1}{f'%{throttle}' if throttle else ''}"]
+
+
+def _seen(job: Job, queue: Mapping[tuple[str, str], Seen]) -> Seen | None:
+    """Return what the queue has of a job: elements cancelled before they began are one there, the array."""
+    own, array = (queue.get((job.cluster, name)) for name in (job.id, job.id.partition("_")[0]))
+    return own or (array if array and not _goes_on(array) else None)
 
 
 def _goes_on(seen: Seen) -> bool:

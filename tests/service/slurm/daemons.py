@@ -74,18 +74,19 @@ class Cluster:
 
     # --- daemons ---
 
-    def start(self, accounting_port: int = 0) -> None:
-        """Start everything that is not there yet, and wait until both nodes would take a job."""
-        self._lay_out(accounting_port)
+    def start(self, account: Callable[[Cluster], int] | None = None) -> None:
+        """Start everything and wait until both nodes would take a job; `account` starts accounting first."""
+        self._lay_out()
         munge = self.folder / "munge"
         files = [f"--{key}={munge / name}" for key, name in (("key-file", "key"), ("pid-file", "pid"))]
         files += [f"--{key}={munge / key}" for key in ("log-file", "seed-file")]
         self.launch("munged", "-F", "-S", str(munge / "sock"), *files)
-        _until((munge / "sock").exists)
+        until_started((munge / "sock").exists)
+        self._configure(account(self) if account else 0)
         self.launch_controller()
         for node in NODES:
             self.launch_node(node)
-        _until(self._is_ready)
+        until_started(self._is_ready)
 
     def launch_controller(self) -> None:
         """Start the controller, for the first time or again."""
@@ -135,7 +136,7 @@ class Cluster:
                     found.append(int(entry.name))
         return [pid for pid in found if pid != os.getpid()]
 
-    def _lay_out(self, accounting_port: int) -> None:
+    def _lay_out(self) -> None:
         for name in ("munge", "state", "log", "home", *(f"spool.{node}" for node in NODES)):
             (self.folder / name).mkdir(exist_ok=True)
         key = self.folder / "munge" / "key"
@@ -145,17 +146,19 @@ class Cluster:
             f"NodeName={node} Name=gpu Type=t4 File=/dev/{it}" for node in NODES for it in ("null", "zero")
         ]
         (self.folder / "gres.conf").write_text("\n".join(gpus) + "\n")
+        self.give(self.folder)
+
+    def _configure(self, accounting_port: int) -> None:
         host = socket.gethostname().partition(".")[0]
         text = Template(_TEMPLATE.read_text(), trim_blocks=True).render(
             host=host,
             user=self.user,
             folder=self.folder,
-            ports=_free_ports(1 + len(NODES)),
+            ports=free_ports(1 + len(NODES)),
             nodes=NODES,
             accounting_port=accounting_port,
         )
         (self.folder / "slurm.conf").write_text(text)
-        self.give(self.folder)
 
     def give(self, folder: Path) -> None:
         """Make a folder and all in it the user's own."""
@@ -187,7 +190,8 @@ def _becoming(user: str) -> list[str]:
     raise AssertionError(f"{sys.executable} cannot be run by user {user}")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports of loopback that nobody listens on."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -195,7 +199,8 @@ def _free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def _until(condition: Callable[[], bool]) -> None:
+def until_started(condition: Callable[[], bool]) -> None:
+    """Poll until a daemon is there; fail when it never is."""
     end = time.monotonic() + START_S
     while not condition():
         assert time.monotonic() < end, "Slurm did not start"
@@ -203,7 +208,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 @contextlib.contextmanager
-def running(mine: bool = False) -> Iterator[Cluster]:
+def running(mine: bool = False, account: Callable[[Cluster], int] | None = None) -> Iterator[Cluster]:
     """Start a cluster for a block. Without Slurm the test is skipped, and fails where CI=true."""
     missing = [name for name in NEEDED if shutil.which(name, path=_PATH) is None]
     if missing:
@@ -211,7 +216,7 @@ def running(mine: bool = False) -> Iterator[Cluster]:
         pytest.fail(why) if os.environ.get("CI") == "true" else pytest.skip(why)
     cluster = Cluster(mine)
     try:
-        cluster.start()
+        cluster.start(account)
         yield cluster
     finally:
         cluster.stop()
