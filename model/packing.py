@@ -19,7 +19,8 @@ an attention result is an average of v. Where such a bound exceeds float16's 655
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,6 +33,10 @@ LARGEST_FLOAT16 = 65504.0
 LEAST_HEAD_DIM = 16  # the depth of one tensor-core instruction
 MAGNITUDE = 8  # the largest weight of a packed matrix lies in [2^7, 2^8)
 MOST_SCALING = 40  # an op may scale the residual by the same power of two: 2^40 leaves it room up to 1e26
+
+
+_ADDRESS: Callable[[Tensor], int] = Tensor.data_ptr
+_VERSION: Callable[[Tensor], int] = operator.attrgetter("_version")
 
 
 class Halves(NamedTuple):
@@ -159,34 +164,38 @@ def split_scaled(stacked: Tensor) -> Halves:
 class Packing:
     """Packs a model's weights when they are first needed, and again when they have changed.
 
-    A change shows by the parameter's identity, address, type or version counter: loading, moving, casting,
-    replacing, optimising. A write through `.data`, which moves none of these, is not seen.
+    A change shows by a parameter's address or version counter: loading, moving, casting, replacing,
+    optimising. A write through `.data`, which moves neither, is not seen.
     """
 
     def __init__(self, make: Callable[[Weights], Packed] = pack) -> None:
         self._make = make
-        self._packed: Packed | None = None
-        self._seen: tuple[object, ...] = ()
-        self._slots: tuple[Mapping[str, Tensor | None], ...] = ()
         self._owner: Weights | None = None
+        self._slots: list[Mapping[str, Tensor | None]] = []
+        self._seen: tuple[list[int], list[int]] | None = None
+        self._kept: list[Tensor] = []
+        self._packed: Packed | None = None
 
     def of(self, weights: Weights) -> Packed:
         """The packed weights, the same object as long as nothing has changed."""
         if self._owner is not weights:
-            self._owner, self._seen = weights, ()
-            self._slots = tuple(module._parameters for module in weights.modules() if module._parameters)
-        seen = tuple(self._state())
-        if self._packed is None or seen != self._seen:
+            self._owner, self._seen = weights, None
+            self._slots = [module._parameters for module in weights.modules() if module._parameters]
+        tensors = [tensor for slot in self._slots for tensor in slot.values() if tensor is not None]
+        seen = _state(tensors)
+        if self._packed is None or seen is None or seen != self._seen:
             self._packed, self._seen = self._make(weights), seen
+            # While these live nothing else can have an address that was seen.
+            self._kept = [tensor.detach() for tensor in tensors]
         return self._packed
 
-    def _state(self) -> Iterator[object]:
-        for slot in self._slots:
-            for tensor in slot.values():
-                if tensor is not None:
-                    # An inference tensor counts no versions: a fresh object makes it differ each time.
-                    version = object() if tensor.is_inference() else tensor._version
-                    yield id(tensor), tensor.data_ptr(), tensor.dtype, version
+
+def _state(tensors: list[Tensor]) -> tuple[list[int], list[int]] | None:
+    """Addresses and versions; None where a tensor made in inference mode counts no versions."""
+    try:
+        return list(map(_ADDRESS, tensors)), list(map(_VERSION, tensors))
+    except RuntimeError:
+        return None
 
 
 def _transposed(pair: Pair) -> tuple[Tensor, Tensor]:

@@ -80,7 +80,7 @@ class Launch:
         self, function: Jitted, programs: int, fixed: tuple[object, ...], **constants: object
     ) -> None:
         self._function, self._grid = function, (programs,)
-        self._fixed, self._constants = fixed, constants
+        self._fixed, self.constants = fixed, constants
         self._compiled: Compiled | None = None
         # In the order of the function's parameters; options such as num_warps are none.
         self._tail = (*fixed, *(constants[name] for name in function.arg_names if name in constants))
@@ -90,7 +90,7 @@ class Launch:
         addresses = [tensor.data_ptr() for tensor in tensors]
         aligned = all(address % ALIGNMENT == 0 for address in addresses)
         if self._compiled is None or not aligned:
-            compiled = self._function[self._grid](*tensors, *self._fixed, **self._constants)
+            compiled = self._function[self._grid](*tensors, *self._fixed, **self.constants)
             self._compiled = compiled if aligned else self._compiled
             return
         kernel = self._compiled

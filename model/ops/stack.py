@@ -152,10 +152,10 @@ class Stack:
         batch, seq_len, _ = x.shape
         blocks, sequence_bytes = -(-seq_len // tuning.block_m), self.scratch_bytes(seq_len, tuning)
         step = min(max(1, SCRATCH_BYTES // sequence_bytes), batch)
-        flags = FLAG_LINE + step * (_power_of_two(blocks) + FLAG_LINE)
+        flags = FLAG_LINE + step * (_flags(blocks) + FLAG_LINE)
         parts = [slice(start, min(start + step, batch)) for start in range(0, batch, step)]
         return Plan(
-            [(part, self._launches(part.stop - part.start, seq_len, masked, tuning)) for part in parts],
+            [(part, self.launches(part.stop - part.start, seq_len, masked, tuning)) for part in parts],
             (
                 self._weights,
                 self._vectors,
@@ -164,7 +164,7 @@ class Stack:
             ),
         )
 
-    def _launches(self, batch: int, seq_len: int, masked: bool, tuning: Tuning) -> list[Launch]:
+    def launches(self, batch: int, seq_len: int, masked: bool, tuning: Tuning) -> list[Launch]:
         """The launches for so many sequences: one; or one before the layers and one for each."""
         from .stack_kernel import stack_kernel
 
@@ -178,7 +178,7 @@ class Stack:
             "STAGES": tuning.stages,
             "BUFFERS": self._buffers(tuning),
             "ONE_LAUNCH": tuning.one_launch,
-            "FLAGS": _power_of_two(blocks),
+            "FLAGS": _flags(blocks),
             "num_warps": tuning.warps,
         }
         spans = [(0, self._layers)] if tuning.one_launch else [(0, 0)]
@@ -229,6 +229,11 @@ def _vectors(packed: Packed) -> Tensor:
         functional.pad(packed.q_bias.new_tensor(scales).T, (0, 12)),
     ]
     return torch.cat([torch.cat(parts, 1).flatten(), *packed.final_norm])
+
+
+def _flags(blocks: int) -> int:
+    """How many flags a sequence has: none are looked at where it is one block."""
+    return 1 if blocks == 1 else max(16, _power_of_two(blocks))
 
 
 def _power_of_two(least: int) -> int:

@@ -133,6 +133,7 @@ CHANGES: dict[str, Callable[[Weights], object]] = {
     "loaded by assignment": lambda weights: weights.load_state_dict(
         loaded(CONFIG, 2.0).state_dict(), assign=True
     ),
+    "rounded and back": lambda weights: weights.half().float(),
     "cast": lambda weights: weights.to(torch.float64),
     "replaced": lambda weights: setattr(
         weights.blocks[1].ffn_out, "weight", nn.Parameter(torch.ones(CONFIG.d_model, CONFIG.ffn_dim))

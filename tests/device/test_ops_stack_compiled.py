@@ -1,0 +1,45 @@
+"""The op `stack` compiled for GPUs that are not here: it fits, hardly spills, and uses the tensor cores."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from harness.baseline import TransformerConfig
+from model.ops.stack import Stack, Tuning, padded_hidden, padded_width
+from model.packing import pack
+from model.precision import NAMED
+from tests.device.stack_cases import loaded
+from tests.device.stack_compile import build
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed here"),
+]
+SHARED = {80: 163 * 1024, 90: 227 * 1024}
+SPILLED = 512
+
+
+@pytest.mark.parametrize(
+    "capability, precision, tuning",
+    [
+        (90, "safe", Tuning()),
+        (90, "fp16", Tuning(block_m=128, warps=8)),
+        (90, "safe", Tuning(block_m=16)),
+        (80, "safe", Tuning(block_m=32, warps=8)),
+    ],
+)
+def test_it_fits_and_uses_the_tensor_cores(
+    capability: int, precision: str, tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At D = 128: shared memory within a block's limit, few bytes spilled, tensor-core instructions."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    config = TransformerConfig(64, 128, 128, 4, 128, 4, True)
+    packed = pack(loaded(config), padded_width(128), padded_hidden(128))
+    (launch,) = Stack(packed, 128, True, NAMED[precision]).launches(64, 128, False, tuning)
+    built = build(capability, launch.constants, tuning, tmp_path)
+    assert built.shared <= SHARED[capability]
+    assert built.stack <= SPILLED
+    assert built.tensor_instructions >= 32
