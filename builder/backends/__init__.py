@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from builder.errors import UsageError
 from builder.overview import short_help
@@ -190,6 +190,17 @@ class Backend(Protocol):
 
     def checks(self) -> Iterator[Finding]:
         """Look whether a push could go there, and yield what each look came to; raises nothing."""
+
+
+@runtime_checkable
+class TakesMany(Protocol):
+    """What a place can do besides that takes several parts of a run in one go."""
+
+    def submit_all(self, intents: Sequence[Intent]) -> list[Submission]:
+        """Hand several kernels over that want the same hardware; raises what `submit` raises.
+
+        Some may have been accepted then, and `find` tells which.
+        """
 
 
 class Unmetered:

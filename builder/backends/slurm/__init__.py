@@ -21,6 +21,7 @@ from builder.commands import Runner, runner
 from builder.errors import InfrastructureError, RefusedHereError
 from builder.runs import atomic_write
 
+REFUSED = "BadConstraints"  # a job that sbatch was told no about is remembered like one that failed
 GRACE_S = 30.0  # an sbatch whose answer was lost has ended by then
 FORGETS_S = 120.0  # accounting and shared disks lag behind by less
 LOOK_S = 5.0  # so long waits a look at a log for more of it
@@ -99,7 +100,8 @@ class Slurm(Unmetered):
         if not job:
             return None
         name, _, index = job.partition(" ")
-        known = [seen.id for seen in self.cluster.queue(name=name)] if not own_id else [own_id]
+        queued = self.cluster.queue(name=name) if not own_id else []
+        known = [own_id] if own_id else [seen.id for seen in queued if seen.reason != REFUSED]
         known = known or [seen.id for seen in self.cluster.past_named(name)]
         mine = [found for found in known if found.partition("_")[2] == index]
         return self._submission(Job(mine[-1], "", place), intent.slug) if mine else None
