@@ -4,8 +4,9 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 set_up := PYTHON="$(PYTHON)" sh .ci/set-up
-# Two at a time, each file by one of them: most of a test's time is waiting for processes.
-pytest := $(PY) -m pytest --numprocesses 2 --dist loadfile
+# Three at a time, each file by one of them: most of a test's time is waiting for processes.
+pytest := $(PY) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+unexport PYTHONDONTWRITEBYTECODE # hundreds of processes would each compile what they import
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all check audit bench docs clean

@@ -17,6 +17,8 @@ HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DAT
 IN_PLAY = ("gpuferry", "torch", "click", "rich", "jinja2", "msgspec", "nbformat", "nbclient", "kaggle")
 CONTRACT = "torch_transformer_benchmark"
 MODELS = Path(__file__).parent / "models"
+# The longest first, so that what is left at the end is short and no process waits for another one's last file.
+ROOMS = ("packaging", "kernel", "service", "browser", "gpu", "contract", "golden", "device", "host", "unit")
 QUICK_ROOMS = ("unit", "host", "device", "contract", "golden", "kernel")
 
 # Neighbours on this machine may take its cores, so that no example has a deadline.
@@ -55,10 +57,16 @@ def model_imports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests outside the quick rooms `slow`: they need services, hardware or minutes."""
-    here = Path(__file__).parent
+    rank = {name: number for number, name in enumerate(ROOMS)}
+    items.sort(key=lambda item: rank.get(room(item), 0))
     for item in items:
-        if item.path.relative_to(here).parts[0] not in QUICK_ROOMS:
+        if room(item) not in QUICK_ROOMS:
             item.add_marker("slow")
+
+
+def room(item: pytest.Item) -> str:
+    """The folder of `tests/` that a test lies in."""
+    return item.path.relative_to(Path(__file__).parent).parts[0]
 
 
 def pytest_report_header() -> str:

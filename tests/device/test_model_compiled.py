@@ -53,6 +53,7 @@ def forwards(tmp_path: Path, shapes: list[tuple[int, int, str]], **environment: 
     return [line.split("|") for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_without_a_compiler_it_runs_as_sdpa_and_says_why(tmp_path: Path) -> None:
     """A missing compiler gives the right result by sdpa, with the first cause, tried once only."""
     first, second = forwards(tmp_path, [(3, 16, "full"), (3, 16, "holes")], CXX=str(tmp_path / "no-compiler"))

@@ -66,6 +66,18 @@ def test_middle_leaves_the_outer_fifths_out() -> None:
     assert stats.middle([0, 0, 1, 2, 3, 4, 5, 6, 1000, 1000]) == pytest.approx(3.5)
 
 
+def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    """Of 100 experiments with a true ratio of 2, the 95 % interval misses it in few."""
+    draw = random.Random(7)
+    missed = 0
+    for experiment in range(100):
+        baseline = [[round(draw.gauss(20_000, 800)) for _ in range(40)] for _ in range(3)]
+        candidate = [[round(draw.gauss(10_000, 400)) for _ in range(40)] for _ in range(3)]
+        found = stats.compare(baseline, candidate, str(experiment), paired=False)
+        missed += not found.low <= 2.0 <= found.high
+    assert missed <= 12
+
+
 @functools.cache
 def records() -> tuple[CaseRecord, ...]:
     """Every case that a GPU has timed well."""
@@ -105,6 +117,7 @@ def words(of: Sequence[tuple[str, Rounds]], slowed: float) -> Sequence[Word]:
     return decided
 
 
+@pytest.mark.slow
 def test_no_route_is_called_different_from_itself() -> None:
     """Of 200 comparisons of a route with itself, on samples of a GPU, none is called a difference."""
     assert not {Word.FASTER, Word.SLOWER} & set(words(series("official", "strict"), 1.0))
@@ -122,6 +135,7 @@ def test_a_baseline_that_poses_as_a_candidate_is_no_faster() -> None:
     assert not {Word.FASTER, Word.SLOWER} & {found.word for found in compared}
 
 
+@pytest.mark.slow
 def test_a_slow_down_of_3_percent_is_found() -> None:
     """Of 200 comparisons with one side slowed by 3 %, at least 90 % are called slower."""
     found = words(series("strict") or series("official"), 1.03)

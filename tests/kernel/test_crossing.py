@@ -36,13 +36,30 @@ def only_run() -> Run:
     return run
 
 
-def test_run_ends_with_a_row_a_case_and_parses_to_the_same_bytes() -> None:
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that one command has made: four cases, and what the command printed beside it."""
+    root = tmp_path_factory.mktemp("crossing")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FERRY_RUNS", str(root))
+        done = run_ferry("run", "--shapes", "1,4", "--route", "eager", "--route", "sdpa", "--json")
+        assert done.returncode == 0, done.stderr
+        (root / "printed.json").write_text(done.stdout)
+        return only_run().folder
+
+
+@pytest.fixture
+def finished(run_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A copy of that run, the only one there is."""
+    shutil.copytree(run_once.parent, tmp_path / "runs")
+    monkeypatch.setenv("FERRY_RUNS", str(tmp_path / "runs"))
+    return only_run()
+
+
+def test_run_ends_with_a_row_a_case_and_parses_to_the_same_bytes(finished: Run) -> None:
     """One command: every case passed, every column there, and a second parse changes nothing."""
-    done = run_ferry("run", "--shapes", "1,4", "--route", "eager", "--route", "sdpa", "--json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert document["counts"] == {"passed": 4}
-    run = only_run()
+    run = finished
+    assert json.loads((run.folder.parent / "printed.json").read_text())["counts"] == {"passed": 4}
     table = rows(run)
     assert tuple(table[0]) == COLUMNS
     assert [(row["shape"], row["route_ran"]) for row in table] == [
@@ -58,17 +75,15 @@ def test_run_ends_with_a_row_a_case_and_parses_to_the_same_bytes() -> None:
     assert before == [path.read_bytes() for path in derived]
 
 
-def test_the_journal_has_every_state_of_a_run() -> None:
+def test_the_journal_has_every_state_of_a_run(finished: Run) -> None:
     """From the intent to the rows, each change is one line, in order."""
-    assert run_ferry("run", *ONE_CASE).returncode == 0
-    states = [entry.state for entry in only_run().journal()]
+    states = [entry.state for entry in finished.journal()]
     assert states == ["intent", "queued", "running", "done", "fetched", "parsed"]
 
 
-def test_log_and_events_file_each_suffice(tmp_path: Path) -> None:
+def test_log_and_events_file_each_suffice(finished: Run, tmp_path: Path) -> None:
     """The same rows come from the log alone and from either events file alone, anywhere."""
-    assert run_ferry("run", *ONE_CASE).returncode == 0
-    part = only_run().part(1)
+    part = finished.part(1)
     texts = []
     for source in (part / "log.raw", part / "outputs" / "ferry-events.jsonl", part / "events.jsonl"):
         lonely = str(shutil.copy(source, tmp_path))
@@ -80,7 +95,7 @@ def test_log_and_events_file_each_suffice(tmp_path: Path) -> None:
 
 def test_a_kernel_carried_by_hand_comes_back_by_import(tmp_path: Path) -> None:
     """Push to `manual`, run the kernel elsewhere, import its log: finished; a second execution is refused."""
-    done = run_ferry("push", "--backend", "manual", "--accelerator", "cpu", *ONE_CASE)
+    done = run_ferry("push", "--backend", "manual", "--accelerator", "cpu", "--no-rehearsal", *ONE_CASE)
     assert done.returncode == 0, done.stderr
     run = only_run()
     assert "ferry import" in done.stderr
@@ -114,10 +129,9 @@ def test_a_cpu_never_takes_the_place_of_a_gpu(tmp_path: Path) -> None:
     assert [row["status"] for row in rows(run)] == ["not_run"]
 
 
-def test_a_log_of_another_run_is_refused(tmp_path: Path) -> None:
+def test_a_log_of_another_run_is_refused(finished: Run) -> None:
     """Importing the wrong log names both runs and changes nothing."""
-    assert run_ferry("run", *ONE_CASE).returncode == 0
-    other = only_run()
+    other = finished
     assert run_ferry("push", "--backend", "manual", "--no-rehearsal", *ONE_CASE).returncode == 0
     run = runs.find(None)
     done = run_ferry("import", run.id, str(other.part(1) / "log.raw"))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builder.log import LogReader
@@ -45,6 +45,7 @@ def whole(folder: Path) -> Records:
     return parsed(folder, LOGS["plain"])
 
 
+@settings(max_examples=20)
 @given(data=st.data())
 def test_any_record_boundaries(data: st.DataObject, folder: Path, whole: Records) -> None:
     """The same bytes split into any writes, the two streams interleaved in any way, are the same records."""
