@@ -17,7 +17,7 @@ HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DAT
 IN_PLAY = ("gpuferry", "torch", "click", "rich", "jinja2", "msgspec", "nbformat", "nbclient", "kaggle")
 CONTRACT = "torch_transformer_benchmark"
 MODELS = Path(__file__).parent / "models"
-# The longest first, so that what is left at the end is short and no process waits for another one's last file.
+# The longest first, so that what comes at the end is short and no process waits long for another one.
 ROOMS = ("packaging", "kernel", "service", "browser", "gpu", "contract", "golden", "device", "host", "unit")
 QUICK_ROOMS = ("unit", "host", "device", "contract", "golden", "kernel")
 
