@@ -136,7 +136,23 @@ class Slurm(Unmetered):
         told = self._recalled([job for job in silent if found[job] is None])
         for job in silent:
             told[job] = told.get(job) or self.cluster.remembered(job) or found[job]
-        return {job: _end(job, results[job], told.get(job) or found[job]) for job in jobs}
+        return {job: self._end(job, results[job], told.get(job) or found[job]) for job in jobs}
+
+    def _end(self, job: Job, result: Result | str, seen: Seen | None) -> Status:
+        """Return what a job that is over has come to."""
+        if isinstance(result, Result) and not result.stopped:
+            failed = f"the kernel ended with status {result.returncode} on {result.node}"
+            return Status(State.FAILED, failed) if result.returncode else Status(State.DONE)
+        if seen is None and result == "":
+            nothing = f"Slurm knows nothing of job {job.id} any more, and there is no result in {job.folder}"
+            return Status(State.UNKNOWN, nothing)
+        stopped = Status(State.CANCELLED, "stopped")
+        if seen is None:
+            return stopped
+        said = folder.said(self.runner, job.folder) if seen.word == "FAILED" else ""
+        status = words.ended(seen.word, seen.reason, seen.exit_code, said)
+        # A kernel is told to stop by a requeue, which shows as COMPLETING, its time limit, or somebody.
+        return stopped if isinstance(result, Result) and status.state is State.UNKNOWN else status
 
     def _recalled(self, jobs: Sequence[Job]) -> dict[Job, Seen | None]:
         """Return what the accounting has of jobs that the queue has forgotten, if it has their ends."""
@@ -224,21 +240,6 @@ def _seen(job: Job, queue: Mapping[tuple[str, str], Seen]) -> Seen | None:
 def _goes_on(seen: Seen) -> bool:
     """Whether Slurm says that a job is not over. One that completes may have left its result already."""
     return seen.word != "COMPLETING" and not words.STATES.get(seen.word, State.UNKNOWN).is_over
-
-
-def _end(job: Job, result: Result | str, seen: Seen | None) -> Status:
-    """Return what a job that is over has come to."""
-    said = words.ended(seen.word, seen.reason, seen.exit_code) if seen else None
-    if isinstance(result, Result) and result.stopped:
-        # by a requeue, which shows as COMPLETING for a while, by its time limit, or by somebody
-        return said if said and said.state is not State.UNKNOWN else Status(State.CANCELLED, "stopped")
-    if isinstance(result, Result):
-        failed = f"the kernel ended with status {result.returncode} on {result.node}"
-        return Status(State.FAILED, failed) if result.returncode else Status(State.DONE)
-    if said is None and result == "stopped":
-        return Status(State.CANCELLED, "stopped before it began")
-    nothing = f"Slurm knows nothing of job {job.id} any more, and there is no result in {job.folder}"
-    return said or Status(State.UNKNOWN, nothing)
 
 
 def profiled(name: str) -> Slurm:

@@ -32,6 +32,7 @@ _RESULTS = """for folder; do
     elif [ -e "$folder/stopped" ]; then echo stopped
     else echo; fi
 done"""
+_SAID = """cd "$1" && read -r name index <job && tail -n 20 "../$name/slurm${index:+-$index}.out" || :"""
 # Whether the attempt is over is looked up before its log is read: then nothing is missing of it.
 _NEW = """cd "$1" || exit 1
 for i in $(seq "$4"); do
@@ -73,6 +74,11 @@ def results(runner: Runner, folders: Sequence[str]) -> list[Result | str]:
     if len(found) != len(folders):
         raise InfrastructureError("the job folders cannot be read: their answer is not whole")
     return found
+
+
+def said(runner: Runner, folder: str) -> str:
+    """Return the end of what Slurm itself has written about a job; empty where it could not."""
+    return _run(runner, _SAID, folder).decode(errors="replace")
 
 
 def log(runner: Runner, folder: str) -> Iterator[bytes]:

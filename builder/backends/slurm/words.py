@@ -83,6 +83,7 @@ _ENDS = {
     "CANCELLED": "it was cancelled",
 }
 _NO_OUTPUT = "0:53"
+_MEMORY = re.compile(r"memory limit|oom.?kill|out.of.memory", re.IGNORECASE)
 
 
 def pending(word: str, reason: str) -> Status:
@@ -99,16 +100,19 @@ def pending(word: str, reason: str) -> Status:
     return Status(state, "" if word in ("RUNNING", "COMPLETING") else word)
 
 
-def ended(word: str, reason: str = "", exit_code: str = "") -> Status:
+def ended(word: str, reason: str = "", exit_code: str = "", said: str = "") -> Status:
     """Return the status of a job that is over and has left no result of its own.
 
-    `exit_code` is Slurm's `STATUS:SIGNAL`. Success is never inferred: such a job is not done.
+    `exit_code` is Slurm's `STATUS:SIGNAL`, `said` what its node has written about the job. Success is never
+    inferred: such a job is not done.
     """
     state = STATES.get(word, State.UNKNOWN)
     if state is State.DONE:
         return Status(State.UNKNOWN, "Slurm calls it COMPLETED, and its result is not to be seen")
     if state is State.UNKNOWN:
         return Status(state, f"Slurm calls it {word}, which is unknown here")
+    if state is State.FAILED and _MEMORY.search(said):  # a node without control groups just kills it
+        word = "OUT_OF_MEMORY"
     return Status(state, _ENDS.get(word) or _by_exit_code(word, reason, exit_code))
 
 

@@ -114,6 +114,13 @@ def test_a_killed_script_says_so(jobs: Jobs) -> None:
     assert status == Status(State.FAILED, "it was killed by signal 9 (SIGKILL)")
 
 
+def test_a_job_without_enough_memory_says_so(jobs: Jobs) -> None:
+    """Slurm kills what takes more than its job has, and the message says what to ask for."""
+    status = jobs.over(jobs.submit("import time\nx = b'1' * 600_000_000\ntime.sleep(60)", "--mem=50"))
+    assert status.state is State.FAILED
+    assert "more memory than its job has" in status.message
+
+
 def test_an_unwritable_output_says_so(jobs: Jobs) -> None:
     """A job that could not open its output failed without a trace; the message says what to look at."""
     submission = jobs.submit(CARDS, "--output=/proc/none/out")
