@@ -36,9 +36,9 @@ _TABLE = (
         "mend it until `ssh {host} true` works",
     ),
     (
-        r"Could not resolve hostname",
-        True,
-        "there is no machine called {name} that could be found from here",
+        r"Could not resolve hostname .*(?:not known|nor servname|No address)",
+        False,
+        "there is no machine called {name}",
         "`ssh {host} true` must work: see ~/.ssh/config",
     ),
     (r"", True, "the connection to {host} failed: {said}", "`ssh {host} true` shows whether it is up"),

@@ -107,7 +107,6 @@ def _cards(desk: Desk, job: dict[str, Any]) -> dict[Card, IO[str]]:
         fcntl.flock(turn, fcntl.LOCK_EX)
         wanted = fitting(find_gpus(), job)
         need = min(job["devices"] or len(wanted), len(wanted))
-        put(desk.waits_for, f"waits for {_names(need, wanted)}, taken by another run on this machine")
         locks: dict[Card, IO[str]] = {}
         while True:
             for card in wanted:
@@ -119,6 +118,9 @@ def _cards(desk: Desk, job: dict[str, Any]) -> dict[Card, IO[str]]:
                     locks[card] = lock
             if len(locks) == need:
                 return locks
+            text = f"waits for {_names(need, wanted)}, taken by another run on this machine"
+            if said(desk.waits_for) != text:
+                put(desk.waits_for, text)
             time.sleep(LOOK_S)
 
 

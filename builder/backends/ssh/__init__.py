@@ -17,7 +17,7 @@ from builder.backends import Finding, Intent, Limits, OutputFile, State, Status,
 from builder.backends.ssh import calls, checks
 from builder.backends.ssh.calls import Busy, Calls, Listing, Profile, States
 from builder.commands import Runner, runner
-from builder.errors import DeniedError, FerryError, InfrastructureError, UsageError
+from builder.errors import DeniedError, FerryError, InfrastructureError, RefusedHereError, UsageError
 from builder.runs import atomic_write
 
 SUBMIT_S = 180.0
@@ -54,9 +54,14 @@ class Ssh(Unmetered):
         """Send the kernel and have it started, once, however often this is called.
 
         With several hosts the least busy one that answers gets it. Raises RefusedThereError when the machine
-        cannot take it.
+        cannot take it, RefusedHereError when it cannot be asked to until somebody mends something.
         """
-        host = self._least_busy()
+        try:
+            return self._send(intent, self._least_busy())
+        except UsageError as problem:
+            raise RefusedHereError(problem.message, problem.hint) from problem
+
+    def _send(self, intent: Intent, host: str) -> Submission:
         atomic_write(intent.folder / CHOSEN, host)
         kernel = (intent.folder / "kernel.py").read_bytes()
         job = {

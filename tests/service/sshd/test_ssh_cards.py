@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builder.backends import State
-from builder.errors import RefusedThereError, UsageError
+from builder.errors import RefusedHereError, RefusedThereError
 from tests.service.sshd.backing import Making, part, said, started, until, until_state
 
 NVIDIA_SMI = """#!/bin/sh
@@ -80,7 +80,7 @@ def test_a_kernel_has_the_profiles_words_and_nothing_of_the_connection(
 )
 def test_a_profile_that_does_not_fit_is_named(place: Making, keys: dict[str, object], words: str) -> None:
     """The sentence says what is missing there, the hint which keys to look at."""
-    with pytest.raises(UsageError, match=words) as caught:
+    with pytest.raises(RefusedHereError, match=words) as caught:
         place(**keys).submit(part("print(1)"))
     assert "`python` and `setup`" in caught.value.hint
 
@@ -93,7 +93,7 @@ def test_an_old_python_is_refused(place: Making, tmp_path: Path) -> None:
         f'exec {sys.executable} "$isolated" "$c" "import sys; sys.version_info = (3, 8, 1); $code" "$@"\n'
     )
     old.chmod(0o755)
-    with pytest.raises(UsageError, match=r"3\.10 or newer is needed, this is 3\.8"):
+    with pytest.raises(RefusedHereError, match=r"3\.10 or newer is needed, this is 3\.8"):
         place(python=str(old)).submit(part("print(1)"))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from builder.commands import Answer, Here, OverSsh, Runner
 from builder.errors import FerryError, InfrastructureError, UsageError
+from builder.sshfailures import failure
 from tests.service.sshd.server import Sshd, free_port, make_key
 from tests.service.sshd.wire import Wire
 
@@ -157,12 +158,16 @@ def test_a_machine_that_lets_nobody_in(box1: Sshd) -> None:
 
 
 def test_a_machine_that_is_down_may_come_back(box1: Sshd) -> None:
-    """A refused connection and an unknown name are worth another try."""
+    """A refused connection is worth another try, a name that nobody has is not."""
     box1.name("down", free_port())
-    for host, words in (("down", "Connection refused"), ("no-such-host.invalid", "no machine called")):
-        found = trouble(host)
-        assert isinstance(found, InfrastructureError)
-        assert words in found.message
+    found = trouble("down")
+    assert isinstance(found, InfrastructureError)
+    assert "Connection refused" in found.message
+    text = "ssh: Could not resolve hostname bxo1: Name or service not known"
+    assert isinstance(failure("bxo1", 255, text), UsageError)
+    assert isinstance(
+        failure("bxo1", 255, "ssh: Could not resolve hostname bxo1: Try again"), InfrastructureError
+    )
 
 
 def test_a_configuration_that_ssh_does_not_take(tmp_path: Path, box1: Sshd) -> None:

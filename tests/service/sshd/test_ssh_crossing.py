@@ -97,4 +97,5 @@ def test_a_wrong_host_key_is_exit_2(there: Path, box1: Sshd) -> None:
         box1.trust()
     assert pushed.returncode == 2
     assert "host key of box1 is not known here" in pushed.stderr
+    assert [run.state(1) for run in runs.all_runs()] == ["refused"]
     assert not there.exists()
