@@ -35,11 +35,13 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 class Tuning(NamedTuple):
     """How the op is cut: rows of a block, keys of a step, columns of a step of each product, warps, stages.
 
-    `one_launch`: all layers in one launch; else one launch a layer, and one before them.
+    `together`: heads at once, for blocks too small to keep a processor busy with one. `one_launch`: all
+    layers in one launch; else one launch a layer, and one before them.
     """
 
     block_m: int = 64
     block_n: int = 64
+    together: int = 1
     qkv_chunk: int = 64
     ffn_chunk: int = 32
     warps: int = 4
@@ -101,7 +103,11 @@ def cut(batch: int, seq_len: int, processors: int) -> Tuning:
     block_m = 64
     while block_m > 16 and batch * -(-seq_len // block_m) < processors:
         block_m //= 2
-    return Tuning(block_m=block_m, one_launch=-(-seq_len // block_m) <= processors)
+    one_launch = -(-seq_len // block_m) <= processors
+    if block_m == 64:
+        return Tuning(one_launch=one_launch)
+    # Few rows are soon computed: what counts is how often a block waits for memory.
+    return Tuning(block_m, together=4, qkv_chunk=128, ffn_chunk=64, stages=3, one_launch=one_launch)
 
 
 class Stack:
@@ -110,7 +116,7 @@ class Stack:
     def __init__(self, packed: Packed, d_model: int, causal: bool, precision: Precision) -> None:
         self._weights, self._vectors = _weights(packed), _vectors(packed)
         self._layers, self._across = len(packed.q_bias), packed.heads * packed.head_dim
-        self._hidden = packed.ffn_in_bias.shape[1]
+        self._heads, self._hidden = packed.heads, packed.ffn_in_bias.shape[1]
         splits = {f"SPLIT_{name.upper()}": kind == "split" for name, kind in precision._asdict().items()}
         self._constants: dict[str, object] = {
             "LAYERS": self._layers,
@@ -173,6 +179,7 @@ class Stack:
             "MASKED": masked,
             "BLOCK_M": tuning.block_m,
             "BLOCK_N": tuning.block_n,
+            "TOGETHER": _chunk(self._heads, tuning.together),
             "QKV_CHUNK": _chunk(3 * self._across, tuning.qkv_chunk),
             "FFN_CHUNK": _chunk(self._hidden, tuning.ffn_chunk),
             "STAGES": tuning.stages,

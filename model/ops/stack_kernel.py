@@ -12,7 +12,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .tiles import gelu, halves, load_halves, load_rows, normalised, product, store_halves
+from .stack_attention import attend, attend_together
+from .tiles import gelu, halves, load_halves, normalised, product, store_halves
 
 
 @triton.jit
@@ -48,73 +49,6 @@ def project(
             None, :
         ]
         store_halves(scratch_ptr + cells, ALL * seq_len, result, (rows < seq_len)[:, None], SPLIT_ATTENTION)
-
-
-@triton.jit
-def attend(
-    scratch_ptr,
-    weights_ptr,
-    valid_ptr,
-    rows,
-    end,
-    seq_len,
-    WIDTH: tl.constexpr,
-    HEADS: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    CAUSAL: tl.constexpr,
-    MASKED: tl.constexpr,
-    SPLIT_ATTENTION: tl.constexpr,
-    SPLIT_OUT: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    """Attention of these rows to the keys before `end`, through the output projection, not yet unscaled."""
-    ACROSS: tl.constexpr = HEADS * HEAD_DIM
-    BLOCK_M: tl.constexpr = rows.shape[0]
-    lanes = tl.arange(0, HEAD_DIM)
-    width = tl.arange(0, WIDTH)
-    part = ACROSS * seq_len
-    lo_offset = 3 * part
-    rows_ok = (rows < seq_len)[:, None]
-    total = tl.zeros([BLOCK_M, WIDTH], tl.float32)
-    for head in tl.range(0, HEADS, num_stages=1):
-        q_ptr = scratch_ptr + head * seq_len * HEAD_DIM
-        q_hi, q_lo = load_rows(
-            q_ptr + rows[:, None] * HEAD_DIM + lanes[None, :], lo_offset, rows_ok, SPLIT_ATTENTION
-        )
-        top = tl.full([BLOCK_M], float("-inf"), tl.float32)
-        shares = tl.zeros([BLOCK_M], tl.float32)
-        result = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
-        for start in tl.range(0, end, BLOCK_N, num_stages=STAGES):
-            keys = start + tl.arange(0, BLOCK_N)
-            keys_ok = keys < end  # what lies beyond may not be written yet
-            cells = q_ptr + part + keys[:, None] * HEAD_DIM + lanes[None, :]
-            k_hi, k_lo = load_rows(cells, lo_offset, keys_ok[:, None], SPLIT_ATTENTION)
-            v_hi, v_lo = load_rows(cells + part, lo_offset, keys_ok[:, None], SPLIT_ATTENTION)
-            scores = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-            scores = product(q_hi, q_lo, tl.trans(k_hi), tl.trans(k_lo), scores, SPLIT_ATTENTION)
-            if MASKED:
-                keys_ok = tl.load(valid_ptr + keys, mask=keys_ok, other=0) != 0
-            seen = keys_ok[None, :]
-            if CAUSAL:
-                seen = seen & (keys[None, :] <= rows[:, None])
-            scores = tl.where(seen, scores, float("-inf"))
-            new_top = tl.maximum(top, tl.max(scores, 1))
-            # Where no key counts so far, -inf - -inf would be nan.
-            finite = tl.where(new_top == float("-inf"), 0.0, new_top) if MASKED else new_top
-            shrink = tl.exp2(top - finite)
-            p = tl.exp2(scores - finite[:, None])
-            shares = shares * shrink + tl.sum(p, 1)
-            p_hi, p_lo = halves(p, SPLIT_ATTENTION)
-            result = product(p_hi, p_lo, v_hi, v_lo, result * shrink[:, None], SPLIT_ATTENTION)
-            top = new_top
-        if MASKED:
-            shares = tl.where(shares == 0.0, 1.0, shares)
-        o_hi, o_lo = halves(result / shares[:, None], SPLIT_OUT)
-        w_ptr = weights_ptr + head * HEAD_DIM * WIDTH
-        w_hi, w_lo = load_halves(w_ptr + lanes[:, None] * WIDTH + width[None, :], ACROSS * WIDTH, SPLIT_OUT)
-        total = product(o_hi, o_lo, w_hi, w_lo, total, SPLIT_OUT)
-    return total
 
 
 @triton.jit
@@ -200,6 +134,7 @@ def stack_kernel(
     SPLIT_FFN: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
+    TOGETHER: tl.constexpr,
     QKV_CHUNK: tl.constexpr,
     FFN_CHUNK: tl.constexpr,
     STAGES: tl.constexpr,
@@ -261,10 +196,17 @@ def stack_kernel(
             wait_for_others(progress_ptr, block, blocks, layer - first + 1, CAUSAL, FLAGS)
         else:
             tl.debug_barrier()  # what a thread wrote, others of its block read
-        attended = attend(
-            scratch_ptr + (layer % BUFFERS) * seq_len * BUFFER, weights + OUT, valid_ptr, rows, end, seq_len,
-            WIDTH, HEADS, HEAD_DIM, CAUSAL, MASKED, SPLIT_ATTENTION, SPLIT_OUT, BLOCK_N, STAGES,
-        )  # fmt: skip
+        heads_ptr = scratch_ptr + (layer % BUFFERS) * seq_len * BUFFER
+        if TOGETHER == 1:
+            attended = attend(
+                heads_ptr, weights + OUT, valid_ptr, rows, end, seq_len,
+                WIDTH, HEADS, HEAD_DIM, CAUSAL, MASKED, SPLIT_ATTENTION, SPLIT_OUT, BLOCK_N, STAGES,
+            )  # fmt: skip
+        else:
+            attended = attend_together(
+                heads_ptr, weights + OUT, valid_ptr, rows, end, seq_len, WIDTH, HEADS, HEAD_DIM,
+                CAUSAL, MASKED, SPLIT_ATTENTION, SPLIT_OUT, TOGETHER, BLOCK_N, STAGES,
+            )  # fmt: skip
         x += attended * tl.load(vectors + UNSCALE + 1) + tl.load(vectors + OUT_BIAS + columns)[None, :]
         fed = feed_forward(
             x, weights + FFN_IN, weights + FFN_OUT, vectors + FFN_IN_BIAS, tl.load(vectors + UNSCALE + 2),

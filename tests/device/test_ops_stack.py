@@ -47,6 +47,14 @@ def test_precisions(interpreter: Interpreter, precision: str) -> None:
     assert (found.max_abs <= LIMITS["safe"]) == (precision == "safe")
 
 
+@pytest.mark.parametrize("heads, together", [(2, 2), (3, 4), (4, 2)])
+@pytest.mark.parametrize("causal", [True, False])
+def test_heads_together(interpreter: Interpreter, heads: int, together: int, causal: bool) -> None:
+    """Several heads at once, as many as divide their number, give the same, with padding that has holes."""
+    case = Case(TransformerConfig(2, 20, 8 * heads, heads, 16, 1, causal), "holes")
+    check(interpreter, case, LAUNCHES._replace(together=together), LIMITS["safe"])
+
+
 @pytest.mark.parametrize("block_n", [16, 32])
 def test_all_layers_in_one_launch(interpreter: Interpreter, block_n: int) -> None:
     """Blocks that read each other's keys as they come give the same, for key steps beyond a block, too."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.baseline import TransformerConfig
-from model.ops.stack import Stack, Tuning, padded_hidden, padded_width
+from model.ops.stack import Stack, Tuning, cut, padded_hidden, padded_width
 from model.packing import pack
 from model.precision import NAMED
 from tests.device.stack_cases import loaded
@@ -27,7 +27,7 @@ SPILLED = 512
     [
         (90, "safe", Tuning()),
         (90, "fp16", Tuning(block_m=128, warps=8)),
-        (90, "safe", Tuning(block_m=16)),
+        (90, "safe", cut(1, 128, 132)),
         (80, "safe", Tuning(block_m=32, warps=8)),
     ],
 )

@@ -25,6 +25,7 @@ LIMITS = {"safe": 6e-6, "fast": 1e-3, "fp16": 2e-3}
 CUTS = [
     None,
     stack.Tuning(block_m=16, block_n=32),
+    stack.Tuning(block_m=16, together=4, qkv_chunk=128, ffn_chunk=64, stages=3),
     stack.Tuning(block_m=32, block_n=16, qkv_chunk=32, stages=1),
     stack.Tuning(block_m=64, warps=8, one_launch=False),
     stack.Tuning(block_m=128, warps=8, stages=1),

@@ -28,19 +28,39 @@ from tests.gpu.event_times import times_us
 
 Job = tuple[Shape, str, stack.Tuning]
 
-# Rows of a block and warps, the first to be tried first; what is too large for a shape is left out.
-BLOCKS = ((64, 4), (64, 8), (128, 8), (32, 4), (16, 4), (32, 8), (16, 8))
 BASE = stack.Tuning()
+FEW = BASE._replace(block_m=16, together=4, qkv_chunk=128, ffn_chunk=64, stages=3)
+# The first to be tried first; what is too large for a shape is left out.
+BLOCKS = (
+    BASE,
+    FEW,
+    FEW._replace(block_m=32, warps=8),
+    BASE._replace(block_m=64, stages=3),
+    BASE._replace(block_m=128, warps=8),
+    FEW._replace(warps=8),
+    FEW._replace(block_m=32),
+    BASE._replace(block_m=64, warps=8),
+    BASE._replace(block_m=32),
+    BASE._replace(block_m=128, warps=8, stages=3, qkv_chunk=32),
+)
 # Each changes one thing of the best block.
-VARIANTS = (
-    BASE._replace(stages=1),
-    BASE._replace(stages=3),
-    BASE._replace(block_n=32),
-    BASE._replace(block_n=128),
-    BASE._replace(ffn_chunk=64),
-    BASE._replace(qkv_chunk=128),
-    BASE._replace(qkv_chunk=32),
-    BASE._replace(one_launch=False),
+VARIANTS: tuple[dict[str, int | bool], ...] = (
+    {"stages": 1},
+    {"stages": 2},
+    {"stages": 3},
+    {"stages": 4},
+    {"block_n": 32},
+    {"block_n": 128},
+    {"ffn_chunk": 32},
+    {"ffn_chunk": 64},
+    {"ffn_chunk": 128},
+    {"qkv_chunk": 32},
+    {"qkv_chunk": 64},
+    {"qkv_chunk": 128},
+    {"together": 1},
+    {"together": 2},
+    {"together": 8},
+    {"one_launch": False},
 )
 
 
@@ -54,17 +74,19 @@ def config_of(shape: Shape) -> TransformerConfig:
 def first_cuts(shape: Shape) -> Iterator[stack.Tuning]:
     """The cuts that differ in their block: of less than twice the rows of the sequence, and not too many."""
     processors = torch.cuda.get_device_properties(0).multi_processor_count
-    for block_m, warps in BLOCKS:
-        blocks = -(-shape.seq_len // block_m)
-        too_many = shape.batch * blocks > 16 * processors and block_m < 64
-        if block_m < 2 * shape.seq_len and not too_many:
-            yield BASE._replace(block_m=block_m, warps=warps, one_launch=blocks <= processors)
+    for tuning in BLOCKS:
+        blocks = -(-shape.seq_len // tuning.block_m)
+        too_many = shape.batch * blocks > 16 * processors and tuning.block_m < 64
+        if tuning.block_m < 2 * shape.seq_len and not too_many:
+            yield tuning._replace(one_launch=blocks <= processors)
 
 
 def variants(best: stack.Tuning) -> Iterator[stack.Tuning]:
-    """What differs from the best block in one thing."""
-    for variant in VARIANTS:
-        yield variant._replace(block_m=best.block_m, warps=best.warps)
+    """What differs from the best in one thing."""
+    for change in VARIANTS:
+        variant = stack.Tuning(**{**best._asdict(), **change})
+        if variant != best:
+            yield variant
 
 
 def op_for(shape: Shape, precision: str) -> stack.Stack:
