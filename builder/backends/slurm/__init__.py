@@ -24,7 +24,7 @@ from builder.runs import atomic_write
 REFUSED = "BadConstraints"  # a job that sbatch was told no about is remembered like one that failed
 GRACE_S = 30.0  # an sbatch whose answer was lost has ended by then
 FORGETS_S = 120.0  # accounting and shared disks lag behind by less
-LOOK_S = 5.0  # so long waits a look at a log for more of it
+LOOK_S = 30.0  # a look at a log waits for more of it, but no longer
 _SUBMIT = """set -e
 mkdir -p "{scratch}"; cd "{scratch}"; pwd -P
 name=$1; array=$2; shift 2; index=0
@@ -197,8 +197,9 @@ class Slurm(Unmetered):
         """Yield each attempt's log as it grows, one after another; it ends when the job is over."""
         job = Job.of(submission.reference)
         attempt, offset, over = 1, 0, False
+        patience_s = min(self.profile.poll, LOOK_S)
         while True:
-            news = folder.news(self.runner, job.folder, attempt, offset, 0.0 if over else LOOK_S)
+            news = folder.news(self.runner, job.folder, attempt, offset, 0.0 if over else patience_s)
             offset += len(news.data)
             yield news.data
             if news.data:

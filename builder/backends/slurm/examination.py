@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from builder.backends import Finding
 from builder.backends.slurm.cluster import Cluster
 from builder.backends.slurm.profile import Profile
-from builder.errors import FerryError
+from builder.errors import FerryError, InfrastructureError
 
 START_S = 60  # so long may the short job wait for its node
 JOB_S = 120.0  # and so long may all of it take
@@ -31,7 +31,10 @@ def checks(cluster: Cluster, profile: Profile, tries_out: bool) -> Iterator[Find
 
 def _answers(cluster: Cluster) -> Iterator[Finding]:
     place = cluster.runner.host or "this machine"
-    yield Finding("sbatch", f"{cluster.ask(['sbatch', '--version']).out.decode().strip()} on {place}")
+    version = cluster.ask(["sbatch", "--version"])
+    if version.code:
+        raise InfrastructureError(f"Slurm is not set up on {place}: {version.complaint}", "see SLURM_CONF")
+    yield Finding("sbatch", f"{version.out.decode().strip()} on {place}")
     cluster.queue()
     yield Finding("controller", f"cluster {cluster.setting('ClusterName')} answers")
 

@@ -133,6 +133,18 @@ def test_a_card_that_a_profile_has_not_is_refused(project: Project) -> None:
     assert project.run.state(1) == "refused"
 
 
+def test_a_held_run_says_why_and_can_be_given_up(project: Project) -> None:
+    """A run that its partition will never start is held with the reason, and `ferry stop` cancels its job."""
+    with (project.folder / "ferry.toml").open("a") as file:
+        file.write(f'\n[backends.slurm.tight]\npartition = "short"\npython = "{sys.executable}"\n')
+    words = ("--backend", "slurm:tight", "--accelerator", "cpu", "--shapes", "1", "--timeout", "30m")
+    project.ferry("push", *words, *SHORT)
+    until(lambda: "held" in project.ferry("status", project.run.id), 30.0)
+    assert "the partition does not allow what it asks for" in project.ferry("status", project.run.id)
+    project.ferry("stop", project.run.id)
+    until(lambda: "cancelled" in project.ferry("status", project.run.id), 30.0)
+
+
 # --- through ssh, as whoever runs the tests ---------------------------------------------------------------
 
 
