@@ -83,7 +83,7 @@ def test_interrupted_demo_leaves_nothing(demo_folder: Path) -> None:
     """Ctrl-C while ferry's own local run is going on ends that run, too: exit 130, no file, no process."""
     command = [sys.executable, "-m", "builder", "demo", "cached-output"]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        limit = time.monotonic() + 120
+        limit = time.monotonic() + 240
         while not list(demo_folder.glob("ferry-demo-*/runs/*/parts/1/local/started.json")):
             assert process.poll() is None
             assert time.monotonic() < limit

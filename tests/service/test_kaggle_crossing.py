@@ -32,11 +32,18 @@ def rows(run: runs.Run) -> list[dict[str, str]]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("suite", ["smoke", "official-small"])
-def test_a_suite_crosses_and_comes_back(kaggle_environment: KaggleServer, suite: str) -> None:
+@pytest.mark.parametrize(
+    "suite",
+    [
+        ("smoke", "--route", "eager", "--route", "sdpa"),  # compiling takes a minute
+        ("official-small", "--warmup", "1", "--repeats", "2", "--rounds", "1"),
+    ],
+    ids=lambda suite: suite[0],
+)
+def test_a_suite_crosses_and_comes_back(kaggle_environment: KaggleServer, suite: tuple[str, ...]) -> None:
     """Both cards work, the log is followed, each planned case has a row, each step is in the journal."""
     kaggle_environment.knobs.hardware = TWO_T4
-    run = push("--suite", suite)
+    run = push("--suite", *suite)
     assert run.id in run_ferry("status", run.id).stderr
     followed = run_ferry("logs", "-f", run.id)
     assert followed.returncode == 0, followed.stderr
