@@ -223,17 +223,27 @@ SUITES = {
         Suite("official-small", "the 14 shapes scaled to a CPU", OFFICIAL_SMALL, counts=Counts(3, 20, 3)),
         Suite(
             "ablation",
-            "every route, and every lever under `sdpa`, on 4 official shapes",
+            "every route, and every lever under the route that it changes, on 4 official shapes",
             tuple(SHAPES[key] for key in _ABLATED),
-            routes=("eager", "sdpa", "compiled", "reduce", "fused", "graphed", "amp", "chunked"),
+            routes=("eager", "sdpa", "compiled", "reduce", "fused", "graphed", "amp", "chunked", "wide"),
             extras=tuple(
-                Extra(key, "sdpa", levers={name: value})
-                for name, value in (
-                    ("LEVER_QKV", "separate"),
-                    ("LEVER_RESIDUAL", "new"),
-                    ("LEVER_CHUNK", "16"),
+                Extra(key, route, levers=levers)
+                for route, levers in (
+                    ("sdpa", {"LEVER_QKV": "separate"}),
+                    ("sdpa", {"LEVER_RESIDUAL": "new"}),
+                    ("sdpa", {"LEVER_CHUNK": "16"}),
+                    ("stack", {}),
+                    ("stack", {"LEVER_PRECISION": "fast"}),
+                    ("stack", {"LEVER_PRECISION": "fp16"}),
+                    ("wide", {"LEVER_PRECISION": "fast"}),
+                    ("wide", {"LEVER_PRECISION": "fp16"}),
+                    ("wide", {"LEVER_PRODUCTS": "cublas"}),
+                    ("wide", {"LEVER_PRECISION": "fp16", "LEVER_PRODUCTS": "cublas"}),
+                    ("wide", {"LEVER_PRECISION": "fp16", "LEVER_ATTENTION": "torch"}),
+                    ("wide", {"LEVER_GRAPH": "on"}),
                 )
                 for key in _ABLATED
+                if (route, key) != ("stack", "s08")
             ),
         ),
         Suite(

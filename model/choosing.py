@@ -33,7 +33,7 @@ class Choices:
             refusal = route.refusal(x, weights, settings)
             if not refusal:
                 return route, settings, note
-            note = note or f"{option.route} {refusal}, ran {{}}"
+            note = note or f"{option.route} {refusal}"
         raise AssertionError(f"{router.LAST} refused, which serves every input")
 
     def _load(self, name: str) -> Route:

@@ -42,8 +42,19 @@ RESIDUAL = Lever(
     "LEVER_RESIDUAL", ("inplace", "new"), "inplace", "add to the residual in place or not (not in eager)"
 )
 CHUNK = Lever("LEVER_CHUNK", ("auto",), "auto", "rows of a batch that run at once", counts=True)
+PRECISION = Lever(
+    "LEVER_PRECISION", ("safe", "fast", "fp16"), "safe", "operands of products on tensor cores (stack, wide)"
+)
+PRODUCTS = Lever("LEVER_PRODUCTS", ("triton", "cublas"), "triton", "who computes matrix products (wide)")
+ATTENTION = Lever(
+    "LEVER_ATTENTION",
+    ("triton", "torch"),
+    "triton",
+    "who computes attention of whole float16 operands (wide)",
+)
+GRAPH = Lever("LEVER_GRAPH", ("auto", "on", "off"), "auto", "replay launches as a CUDA graph (wide)")
 
-LEVERS = (ROUTE, QKV, RESIDUAL, CHUNK)
+LEVERS = (ROUTE, QKV, RESIDUAL, CHUNK, PRECISION, PRODUCTS, ATTENTION, GRAPH)
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,10 @@ class Settings:
     fused_qkv: bool
     inplace_residual: bool
     chunk: int | None
+    precision: str
+    products: str
+    attention: str
+    graph: str
     given: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def under(self, levers: Mapping[str, str]) -> Settings:
@@ -76,5 +91,9 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         fused_qkv=QKV.read(environ) == "fused",
         inplace_residual=RESIDUAL.read(environ) == "inplace",
         chunk=None if chunk == "auto" else int(chunk),
+        precision=PRECISION.read(environ),
+        products=PRODUCTS.read(environ),
+        attention=ATTENTION.read(environ),
+        graph=GRAPH.read(environ),
         given={name: value for name, value in environ.items() if name.startswith(PREFIX)},
     )

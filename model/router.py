@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 SAFE = "safe"
+NARROW = 128  # up to this width a block of rows stays on one processor through all layers
 LAST = "sdpa"  # runs wherever torch does
 
 CHOICES: dict[str, str] = {
@@ -151,7 +152,7 @@ def rule(choice: str, problem: Problem) -> tuple[str, ...]:
         return ("compiled",) if choice == "fast" else ()
     if problem.capability < (8, 0):
         return ("amp",) if choice == "fp16" else ()
-    return ()
+    return ("stack", "wide") if problem.d_model <= NARROW else ("wide",)
 
 
 def spreads(route: str) -> bool:

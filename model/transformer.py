@@ -28,7 +28,7 @@ Forward = Callable[[Tensor, "Tensor | None"], Tensor]
 class Plan:
     """How one kind of input is run: by a route under settings, so many rows of the batch at once.
 
-    `note` says which route refused, with a place for the name of the one that ran.
+    `note` says which route was to run and refused.
     """
 
     route: Route
@@ -110,7 +110,7 @@ class OptimizedTransformer(Weights):
     def _report(self, plan: Plan, batch: int) -> None:
         route = plan.route
         self.route_ran, self.compile_s = route.ran, route.compile_s
-        self.route_note = route.note or plan.note.format(route.ran)
+        self.route_note = route.note or plan.note
         self.chunk_rows = plan.rows if plan.rows < batch else None
 
 

@@ -16,7 +16,7 @@ from . import sdpa
 
 
 class Attempt(sdpa.Route):
-    """Runs `attempt`; where that fails it runs as sdpa from then on, and `note` gives the first cause.
+    """Runs `attempt`; what it refuses runs as sdpa, and once it has failed all does: `note` says why.
 
     The first call for each kind of input, where something is compiled or captured, counts to `compile_s`.
     """
@@ -25,6 +25,7 @@ class Attempt(sdpa.Route):
 
     def __init__(self) -> None:
         self._met: set[tuple[object, ...]] = set()
+        self._failed = ""
 
     def attempt(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
         """Compute what `sdpa.Route.run` does, in this route's way."""
@@ -32,23 +33,20 @@ class Attempt(sdpa.Route):
 
     def run(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
         """See `routes.Route.run`."""
-        if self.ran == type(self).ran:
+        self.note = self._failed or self.refusal(x, weights, levers)
+        if not self.note:
             try:
-                return self._timed(x, valid, lambda: self._admitted(x, valid, weights, levers))
-            except RefusedError as refused:
-                self.note = f"{refused}, ran {sdpa.Route.ran}"
+                result = self._timed(x, valid, lambda: self.attempt(x, valid, weights, levers))
             except Exception as error:
                 # Compilers fail in every way there is; running out of memory is the caller's to mend.
                 if is_out_of_memory(error):
                     raise
-                self.note = f"{self.doing} failed, ran {sdpa.Route.ran}: {first_cause(error)}"
-            self.ran = sdpa.Route.ran
+                self.note = self._failed = f"{self.doing} failed: {first_cause(error)}"
+            else:
+                self.ran = type(self).ran
+                return result
+        self.ran = sdpa.Route.ran
         return super().run(x, valid, weights, levers)
-
-    def _admitted(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
-        if why := self.refusal(x, weights, levers):
-            raise RefusedError(why)
-        return self.attempt(x, valid, weights, levers)
 
     def _timed(self, x: Tensor, valid: Tensor | None, call: Callable[[], Tensor]) -> Tensor:
         kind = (x.shape, x.dtype, x.device, valid is None)
@@ -63,10 +61,6 @@ class Attempt(sdpa.Route):
             return result
         finally:
             self.compile_s = (self.compile_s or 0.0) + time.perf_counter() - start
-
-
-class RefusedError(Exception):
-    """The route does not serve this input here."""
 
 
 def no_gpu(x: Tensor) -> str:

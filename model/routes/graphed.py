@@ -16,16 +16,18 @@ SERVES: dict[str, dict[str, str]] = {"safe": {}, "fast": {}, "fp16": {}}
 MOST_GRAPHS = 8  # a graph holds its memory
 WARM_CALLS = 3  # libraries allocate workspaces at their first calls, which a capture forbids
 
+Run = Callable[[Tensor, "Tensor | None"], Tensor]
+
 
 class Route(Attempt):
-    """Keeps one graph for each kind of input and set of weights, the latest few."""
+    """One graph for each kind of input and set of weights."""
 
     ran = "graphed"
     doing = "capture"
 
     def __init__(self) -> None:
         super().__init__()
-        self._graphs: dict[tuple[object, ...], Graph] = {}
+        self._graphs = Graphs()
 
     def refusal(self, x: Tensor, weights: Weights, levers: Settings) -> str:
         """Only CUDA has graphs."""
@@ -34,17 +36,25 @@ class Route(Attempt):
     def attempt(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
         """Replay the graph for this kind of input; captured at the first call."""
         config, tensors = weights.config, weights.tensors(levers.fused_qkv)
+
+        def run(x: Tensor, valid: Tensor | None) -> Tensor:
+            heads, causal = config.num_heads, config.causal
+            return sdpa.whole(x, valid, tensors, heads, causal, levers.inplace_residual)
+
         # A graph reads weights where they lay: changed in place they are seen, moved they are another graph.
-        key = (x.shape, x.dtype, x.device, valid is None, *addresses(tensors))
-        graph = self._graphs.pop(key, None)
-        if graph is None:
-            graph = Graph(
-                lambda x, valid: sdpa.whole(
-                    x, valid, tensors, config.num_heads, config.causal, levers.inplace_residual
-                ),
-                x,
-                valid,
-            )
+        return self._graphs.replay(run, x, valid, addresses(tensors))
+
+
+class Graphs:
+    """The latest few graphs, one for each kind of input and whatever else `key` says matters."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[tuple[object, ...], Graph] = {}
+
+    def replay(self, run: Run, x: Tensor, valid: Tensor | None, key: tuple[object, ...]) -> Tensor:
+        """`run(x, valid)`, captured at the first call of its kind; the result is the caller's own."""
+        key = (x.shape, x.dtype, x.device, valid is None, *key)
+        graph = self._graphs.pop(key, None) or Graph(run, x, valid)
         self._graphs[key] = graph
         if len(self._graphs) > MOST_GRAPHS:
             del self._graphs[next(iter(self._graphs))]

@@ -59,7 +59,7 @@ def test_without_a_compiler_it_runs_as_sdpa_and_says_why(tmp_path: Path) -> None
     first, second = forwards(tmp_path, [(3, 16, "full"), (3, 16, "holes")], CXX=str(tmp_path / "no-compiler"))
     ran, seconds, note = first
     assert ran == "sdpa"
-    assert note.startswith("compilation failed, ran sdpa: InvalidCxxCompiler: No working C++ compiler found")
+    assert note.startswith("compilation failed: InvalidCxxCompiler: No working C++ compiler found")
     assert "no-compiler" in note
     assert float(seconds) > 0.0
     assert second == first
