@@ -109,15 +109,11 @@ def _cards(desk: Desk, job: dict[str, Any]) -> dict[Card, IO[str]]:
         need = min(job["devices"] or len(wanted), len(wanted))
         locks: dict[Card, IO[str]] = {}
         while True:
-            for card in wanted:
-                if (
-                    card not in locks
-                    and len(locks) < need
-                    and (lock := _taken(folder / (card.pin or card.name)))
-                ):
+            for card in (card for card in wanted if card not in locks):
+                if lock := _taken(folder / (card.pin or card.name)):
                     locks[card] = lock
-            if len(locks) == need:
-                return locks
+                if len(locks) == need:
+                    return locks
             text = f"waits for {_names(need, wanted)}, taken by another run on this machine"
             if said(desk.waits_for) != text:
                 put(desk.waits_for, text)

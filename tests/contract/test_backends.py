@@ -90,6 +90,7 @@ def backend(
             machine = services.enter_context(sshd())
             for variable, value in machine.environment.items():
                 monkeypatch.setenv(variable, value)
+            monkeypatch.setenv("XDG_RUNTIME_DIR", str(machine.home))
             machine.project(tmp_path)
             monkeypatch.chdir(tmp_path)
             name = "ssh:box1"

@@ -17,8 +17,9 @@ from harness.events import MARKER
 
 ROOT = Path(__file__).parents[2]
 DEVICE = ("harness", "model")
-ROOMS = ("builder", *DEVICE, "tests")
-TEXTS = (*ROOMS, "templates", ".ci", ".github")
+KEEPING = "templates/there"  # what keeps a run on a machine that is reached over ssh: device code, too
+ROOMS = ("builder", *DEVICE, KEEPING, "tests")
+TEXTS = ("builder", *DEVICE, "tests", "templates", ".ci", ".github")
 LAZY = {"jinja2", "kaggle", "kagglesdk", "nbformat", "requests", "rich", "urllib3", "vl_convert"}
 # Programs of their own: the command line, and the process that outlives it to watch over a local run.
 PROGRAMS = {"cli", "__main__.py", "supervisor.py"}
@@ -126,10 +127,10 @@ def test_no_file_is_a_drawer() -> None:
 
 def test_device_imports_only_what_devices_have() -> None:
     """Device code imports the standard library, torch and itself; triton only inside `model/ops/`."""
-    known = {*sys.stdlib_module_names, "torch", *DEVICE}
+    known = {*sys.stdlib_module_names, "torch", *DEVICE, "templates"}
     strangers = [
         (str(where(path)), name)
-        for path in sources(*DEVICE)
+        for path in sources(*DEVICE, KEEPING)
         for name in imports(ast.walk(tree(path)))
         if name.partition(".")[0] not in known | ({"triton"} if where(path).parts[1] == "ops" else set())
     ]
@@ -190,7 +191,7 @@ def test_importing_the_host_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == ""
 
 
-@pytest.mark.parametrize("path", sources(*DEVICE), ids=lambda path: str(where(path)))
+@pytest.mark.parametrize("path", sources(*DEVICE, KEEPING), ids=lambda path: str(where(path)))
 def test_device_code_is_python_3_10(path: Path) -> None:
     """Device code uses no syntax that is newer than Python 3.10."""
     ast.parse(path.read_text("utf-8"), feature_version=(3, 10))

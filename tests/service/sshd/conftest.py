@@ -16,7 +16,7 @@ from builder.backends.ssh import Ssh
 from builder.backends.ssh.calls import Profile
 from builder.commands import Here
 from tests.service.sshd.backing import Making
-from tests.service.sshd.server import Sshd, sshd
+from tests.service.sshd.server import Sshd, hang_up, sshd
 from tests.service.sshd.wire import Wire, wire
 
 
@@ -42,8 +42,7 @@ def _own_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder = tempfile.mkdtemp(prefix="xdg-", dir="/tmp")
     monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
     yield
-    for socket in Path(folder).glob("ferry/*"):
-        os.spawnlp(os.P_WAIT, "ssh", "ssh", "-F", "none", "-q", "-S", str(socket), "-O", "exit", "nobody")
+    hang_up(Path(folder))
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -150,7 +150,8 @@ class Sshd:
         return process
 
     def close(self) -> None:
-        """End sshd; sessions that it has started end with their clients."""
+        """End sshd, and connections that are shared in its home; other sessions end with their clients."""
+        hang_up(self.home)
         self._process.terminate()
         self._process.wait(10)
 
@@ -172,6 +173,13 @@ def sshd(stranger: bool = False, settings: str = "") -> Iterator[Sshd]:
     finally:
         server.close()
         shutil.rmtree(home, ignore_errors=True)
+
+
+def hang_up(runtime: Path) -> None:
+    """End the shared connections whose sockets are in a private folder."""
+    for path in runtime.glob("ferry/*"):
+        command = ["ssh", "-F", "none", "-q", "-S", str(path), "-O", "exit", "nobody"]
+        subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
 
 
 def free_port() -> int:

@@ -88,6 +88,15 @@ def test_commands_share_a_connection_and_do_not_depend_on_it(box1: Sshd) -> None
     runner.hang_up()
 
 
+def test_a_folder_that_others_may_enter_holds_no_connection(box1: Sshd, tmp_path: Path) -> None:
+    """Commands get through all the same, each with a connection of its own."""
+    folder = Path(os.environ["XDG_RUNTIME_DIR"], "ferry")
+    folder.mkdir()
+    folder.chmod(0o755)
+    assert OverSsh("box1").run(["true"], timeout_s=20).code == 0
+    assert list(folder.iterdir()) == []
+
+
 def test_the_users_own_way_to_share_is_kept(box1: Sshd, tmp_path: Path) -> None:
     """Where the configuration has a ControlPath, as for a login with a second factor, it is the one used."""
     own = tmp_path / "config"
