@@ -8,12 +8,21 @@ call is started again as long as the addresses are as aligned as it takes for gr
 from __future__ import annotations
 
 import functools
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+_AS_IT_IS = nullcontext()
 ALIGNMENT = 16  # bytes: what Triton looks for in an address
+
+
+def on_device_of(x: Tensor) -> AbstractContextManager[object]:
+    """Makes x's GPU the current one, which launches and allocations go by, if it is not."""
+    if not x.is_cuda or torch._C._cuda_getDevice() == x.get_device():
+        return _AS_IT_IS
+    return torch.cuda.device(x.device)
 
 
 def current_stream(x: Tensor) -> int:
@@ -55,19 +64,14 @@ class Compiler(Protocol):
         """Run."""
 
 
-class Starter(Protocol):
-    """Triton's launcher for one signature."""
-
-    def __call__(self, *args: object) -> None:
-        """Start: grid, stream, function, metadata, hooks, then every argument, constants too."""
-
-
 class Compiled(Protocol):
-    """A variant: the parts that its own launcher is called with."""
+    """A variant: its launcher, and what that is called with."""
 
-    run: Starter
     function: int
     packed_metadata: object
+
+    def run(self, *args: object) -> None:
+        """Start: grid, stream, function, metadata, hooks, then every argument, constants too."""
 
 
 class Launch:

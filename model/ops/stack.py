@@ -14,6 +14,7 @@ Sources: running softmax: Milakov and Gimelshein, arXiv 1805.02867; attention by
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -23,11 +24,12 @@ from torch.nn import functional
 from ..packing import Halves, Packed
 from ..precision import Precision
 from ..weights import Layer, Tensors
-from .launching import Launch, current_stream, is_captured, processors
+from .launching import Launch, current_stream, is_captured, on_device_of, processors
 
 MOST_WIDTH = 128
 MOST_HIDDEN = 4096
 SCRATCH_BYTES = 2**30
+MOST_PLANS = 256
 FLAG_LINE = 16  # the flags of a sequence, and the ticket counter, stand in cache lines of their own
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -129,22 +131,42 @@ class Stack:
             **splits,
         }
         self._plans: dict[tuple[object, ...], Plan] = {}
+        self._memory: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __call__(self, x: Tensor, valid: Tensor | None = None, tuning: Tuning | None = None) -> Tensor:
         """Map x [B,S,D] to a fresh [B,S,D], zeros where the boolean valid [B,S] is False.
 
-        x, valid and the weights are on the current device; x is one of DTYPES.
+        x, valid and the weights are on one device; x is one of DTYPES.
         """
-        stream = current_stream(x)
-        kind = x.shape, x.dtype, valid is None, stream, tuning
-        plan = self._plans.get(kind)
-        if plan is None:
-            plan = self._plan(x, valid is not None, tuning or cut(x.shape[0], x.shape[1], processors(x)))
-            if not is_captured(x):
-                self._plans[kind] = plan  # what a graph's capture allocates is the graph's own
-        y = torch.empty_like(x, memory_format=torch.contiguous_format)
-        plan.run(stream, x.contiguous(), y, valid if valid is None else valid.contiguous())
+        with on_device_of(x):
+            kind = x.shape, x.dtype, valid is None, tuning
+            plan = self._plans.get(kind)
+            if plan is None:
+                plan = self._plan(x, valid is not None, tuning or cut(x.shape[0], x.shape[1], processors(x)))
+                if len(self._plans) >= MOST_PLANS:
+                    self._plans.clear()
+                self._plans[kind] = plan
+            stream = current_stream(x)
+            y = torch.empty_like(x, memory_format=torch.contiguous_format)
+            shared = self._weights, self._vectors, *self._working_memory(stream, plan, x)
+            plan.run(stream, x.contiguous(), y, valid if valid is None else valid.contiguous(), shared)
         return y
+
+    def _working_memory(self, stream: int, plan: Plan, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Scratch and flags, which are zero between calls: one pair a stream, that no two calls use at once.
+
+        A graph that is being captured gets its own, which nobody lets go of or makes larger.
+        """
+        found = None if is_captured(x) else self._memory.get(stream)
+        if found is not None and len(found[0]) >= plan.scratch and len(found[1]) >= plan.flags:
+            return found
+        made = (
+            torch.empty(plan.scratch, dtype=torch.float16, device=x.device),
+            torch.zeros(plan.flags, dtype=torch.int32, device=x.device),
+        )
+        if not is_captured(x):
+            self._memory[stream] = made
+        return made
 
     def scratch_bytes(self, seq_len: int, tuning: Tuning) -> int:
         """Bytes of scratch memory that one sequence takes."""
@@ -158,16 +180,11 @@ class Stack:
         batch, seq_len, _ = x.shape
         blocks, sequence_bytes = -(-seq_len // tuning.block_m), self.scratch_bytes(seq_len, tuning)
         step = min(max(1, SCRATCH_BYTES // sequence_bytes), batch)
-        flags = FLAG_LINE + step * (_flags(blocks) + FLAG_LINE)
         parts = [slice(start, min(start + step, batch)) for start in range(0, batch, step)]
         return Plan(
             [(part, self.launches(part.stop - part.start, seq_len, masked, tuning)) for part in parts],
-            (
-                self._weights,
-                self._vectors,
-                torch.empty(step * sequence_bytes // 2, dtype=torch.float16, device=x.device),
-                torch.zeros(flags, dtype=torch.int32, device=x.device),
-            ),
+            scratch=step * sequence_bytes // 2,
+            flags=FLAG_LINE + step * (_flags(blocks) + FLAG_LINE),
         )
 
     def launches(self, batch: int, seq_len: int, masked: bool, tuning: Tuning) -> list[Launch]:
@@ -203,21 +220,25 @@ class Stack:
         ]
 
 
+@dataclass(frozen=True)
 class Plan:
-    """The launches for one kind of input on one stream, part by part of the batch, and what they share."""
+    """The launches for one kind of input, part by part of the batch; elements of scratch, and flags."""
 
-    def __init__(self, parts: list[tuple[slice, list[Launch]]], shared: tuple[Tensor, ...]) -> None:
-        self._parts, self._shared = parts, shared
+    parts: list[tuple[slice, list[Launch]]]
+    scratch: int
+    flags: int
 
-    def run(self, stream: int, x: Tensor, y: Tensor, valid: Tensor | None) -> None:
+    def run(
+        self, stream: int, x: Tensor, y: Tensor, valid: Tensor | None, shared: tuple[Tensor, ...]
+    ) -> None:
         """Write y [B,S,D] for x [B,S,D], both contiguous."""
-        whole = len(self._parts) == 1
-        for part, launches in self._parts:
+        whole = len(self.parts) == 1
+        for part, launches in self.parts:
             source, target = (x, y) if whole else (x[part], y[part])
             mask = source if valid is None else valid if whole else valid[part]  # unread where there is none
             for index, launch in enumerate(launches):
                 # The launch before the layers only reads x.
-                launch(stream, target if index > 1 else source, target, mask, *self._shared)
+                launch(stream, target if index > 1 else source, target, mask, *shared)
 
 
 def _weights(packed: Packed) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -70,6 +71,13 @@ def outcome(case: Case, cut: stack.Tuning | None, device: str = "cpu") -> Outcom
         mask is None or not bool(y[~mask].any()),
         y.dtype,
     )
+
+
+def outcome_in_parts(case: Case, cut: stack.Tuning | None, scratch_bytes: int) -> Outcome:
+    """The same with so little scratch memory that the batch goes part by part."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stack, "SCRATCH_BYTES", scratch_bytes)
+        return outcome(case, cut)
 
 
 def from_baseline(config: TransformerConfig, kind: str) -> float:

@@ -8,7 +8,7 @@ import torch
 from harness.baseline import TransformerConfig
 from model.ops.stack import Tuning
 from tests.device.interpreter import Interpreter, interpreter
-from tests.device.stack_cases import Case, from_baseline, outcome
+from tests.device.stack_cases import Case, from_baseline, outcome, outcome_in_parts
 
 __all__ = ["interpreter"]
 SMALL = Tuning(block_m=16, block_n=16, qkv_chunk=64, ffn_chunk=64)
@@ -70,6 +70,14 @@ def test_odd_widths(interpreter: Interpreter, width: int, heads: int, hidden: in
     """Widths that are no power of two, odd heads, heads of 8, FFNs narrower and wider than D, five layers."""
     case = Case(TransformerConfig(1, 16, width, heads, hidden, layers, True))
     check(interpreter, case, SMALL, LIMITS["safe"])
+
+
+@pytest.mark.parametrize("cut", [SMALL, LAUNCHES])
+def test_little_scratch(interpreter: Interpreter, cut: Tuning) -> None:
+    """With scratch for two sequences a batch of five, and its mask, goes in three parts."""
+    case = Case(TransformerConfig(5, 18, 16, 2, 16, 2, True), "holes")
+    found = interpreter(outcome_in_parts, case, cut, 2 * 18 * 2 * 6 * 32 * 2)
+    assert found.max_abs <= LIMITS["safe"] and found.zeroed
 
 
 @pytest.mark.parametrize("dtype, limit", [(torch.float16, 4e-3), (torch.bfloat16, 3e-2)])
