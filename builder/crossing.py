@@ -16,6 +16,7 @@ from builder import (
     announcing,
     backends,
     history,
+    manifest,
     outputs,
     reading,
     results,
@@ -155,25 +156,38 @@ def fetch(run: Run, backend: Backend, clock: Clock, wanted: Wanted = EVERYTHING)
 
 
 def parse(run: Run) -> Outcome:
-    """Make events and CSVs of a run from its raw logs, as often as wanted; the same bytes each time."""
+    """Make events and CSVs of a run from its raw logs, as often as wanted; the same bytes each time.
+
+    A published run's manifest follows what was made anew, and nothing else of it is written.
+    """
     with run.lock("fetch"):
         records = reading.records_of(run)
-        for part in run.parts():
-            runs.atomic_write(run.part(part) / "events.jsonl", records.events_jsonl(part))
+        events = [run.part(part) / "events.jsonl" for part in run.parts()]
+        for part, path in zip(run.parts(), events, strict=True):
+            runs.atomic_write(path, records.events_jsonl(part))
         paths = [run.folder / "results.csv", run.folder / "samples.csv"]
         rows = results.write(records, *paths)
-        history.write(run, records)
         if profile := results.profile_csv(records):
             paths.append(run.folder / "profile.csv")
             runs.atomic_write(paths[-1], profile)
         brought = [outputs.report(run.part(part)) for part in run.parts()]
         missing = any(one.missing for one in brought)
         code = worst(results.exit_code(records, rows), Exit.INFRASTRUCTURE if missing else Exit.OK)
-        notes = tuple(sentence for one in brought for sentence in one.sentences())
-        outcome = Outcome(records, rows, code, paths, notes, retractions.read(run.folder))
-        if run.state(0) != "parsed" and not run.coming():
-            run.record("parsed")
-        return outcome
+        notes = [sentence for one in brought for sentence in one.sentences()]
+        if (run.folder / manifest.NAME).exists():
+            notes += _relisted(run, [*events, *paths])
+        else:
+            history.write(run, records)
+            if run.state(0) != "parsed" and not run.coming():
+                run.record("parsed")
+        return Outcome(records, rows, code, paths, tuple(notes), retractions.read(run.folder))
+
+
+def _relisted(run: Run, made: Sequence[Path]) -> Iterator[str]:
+    """Let a published run's manifest name what was made anew, and say so where that is new."""
+    names = [path.relative_to(run.folder).as_posix() for path in made]
+    if changed := manifest.refresh(run.folder, names):
+        yield f"{manifest.NAME} follows {', '.join(changed)}, which are not as they were published"
 
 
 def parse_logs(logs: Sequence[Path], target: Path | None, run: Run | None = None) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from builder.disk import atomic_write
@@ -39,6 +39,18 @@ def relist(folder: Path, name: str) -> None:
     others = [line for line in lines if line[66:] != name]
     made = sorted([*others, f"{_sha256(folder / name)}  {name}"], key=lambda line: line[66:])
     atomic_write(folder / NAME, "".join(f"{line}\n" for line in made))
+
+
+def refresh(folder: Path, names: Sequence[str]) -> list[str]:
+    """Write the hashes of files that were made anew; return the names of those that have another than before.
+
+    The other lines stay: a raw file that was altered is as wrong as before.
+    """
+    known = set((folder / NAME).read_text(encoding="utf-8").splitlines())
+    changed = [name for name in names if f"{_sha256(folder / name)}  {name}" not in known]
+    for name in changed:
+        relist(folder, name)
+    return changed
 
 
 def differences(folder: Path) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
@@ -11,6 +12,7 @@ from builder.errors import Exit
 from builder.overview import commands, overview
 
 _COMMANDS = commands()
+_ASKED = "_FERRY_COMPLETE"  # click's name for it: a shell asks what may come next, such as bash_complete
 
 
 class LazyGroup(click.Group):
@@ -26,6 +28,10 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"builder.cli.{_COMMANDS[cmd_name].stem}")
         command: click.Command = module.command
+        if _ASKED in os.environ:
+            from builder.cli._completing import completing
+
+            return completing(command)
         return command
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -56,6 +62,10 @@ def ferry() -> None:
 def main() -> None:
     """Run `ferry` and exit: ours in one sentence with a hint, anything unknown with its traceback."""
     try:
+        if _ASKED in os.environ:
+            from builder.cli._completing import answer
+
+            sys.exit(answer(ferry, _ASKED))
         code = ferry.main(prog_name="ferry", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as help_wanted:
         help_wanted.show()

@@ -70,6 +70,8 @@ def command(
 
 
 Fits = Callable[[Entry], bool]
+# What people read for a state that says little by itself.
+_STATES = {"": "new", "parsed": "has results"}
 
 
 def _wanted(
@@ -123,7 +125,7 @@ def _line(entry: Entry) -> dict[str, Any]:
     )
     return {
         "run_id": entry.run_id,
-        "state": entry.state or "new",
+        "state": _STATES.get(entry.state, entry.state),
         "backend": entry.backend,
         "device": entry.devices or (f"({entry.accelerator})" if entry.accelerator else ""),
         "suite": entry.suite,

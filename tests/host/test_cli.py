@@ -189,7 +189,8 @@ def test_a_lever_that_stays_behind_is_a_warning(tmp_path: Path, monkeypatch: pyt
 
 def test_init_lays_down_a_model_that_builds(tmp_path: Path) -> None:
     """`ferry init` and `ferry build` need nothing in between, and init overwrites nothing."""
-    assert run_ferry("init", "mine", cwd=tmp_path).returncode == 0
+    told = json.loads(run_ferry("init", "mine", "--json", cwd=tmp_path).stdout)
+    assert told["files"] == ["mine/ferry.toml", "mine/my_model.py"]
     done = run_ferry("build", "-o", "kernel", cwd=tmp_path / "mine")
     assert done.returncode == 0, done.stderr
     assert "UserOptimizedTransformer" in (tmp_path / "mine" / "kernel" / "kernel.py").read_text()

@@ -81,7 +81,8 @@ def test_tables_listings_and_comparisons_leave_it_out(root: Path) -> None:
     """The row is shown with its reason; geomeans, counts and verdicts do without it."""
     case_id = first_case(root)
     whole = run_ferry("parse", RUN).stderr
-    assert run_ferry("retract", f"{RUN}/{case_id}", "--because", "a neighbour").returncode == 0
+    told = json.loads(run_ferry("retract", f"{RUN}/{case_id}", "--because", "a neighbour", "--json").stdout)
+    assert (told["run_id"], told["case"], len(told["files"])) == (RUN, case_id, 2)
     shown = run_ferry("parse", RUN).stderr
     assert f"retracted: {case_id}: a neighbour" in shown
     assert "12 passed" in whole

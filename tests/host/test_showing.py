@@ -122,3 +122,6 @@ def test_a_log_tells_its_cases_in_words(root: Path) -> None:
         "ferry: s01-compiled-float32-official-cf1cbb passed",
     ]
     assert MARKER not in done.stdout
+    told = json.loads(run_ferry("logs", CUT.id, "--json").stdout)
+    assert (told["run_id"], told["exit_code"]) == (CUT.id, 0)
+    assert told["lines"] == done.stdout.splitlines()
