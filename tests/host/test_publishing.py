@@ -174,24 +174,6 @@ def test_links_and_pipes_in_a_folder_are_not_followed(evidence: Path) -> None:
     assert verify(evidence).found == ["spec.json: it is a link or a device; nothing was read"]
 
 
-def test_a_parse_in_place_takes_the_manifest_along(evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is made anew is in the manifest, nothing else is written, and a changed log stays found."""
-    monkeypatch.setenv("FERRY_RUNS", str(evidence.parents[1]))
-    shutil.rmtree(evidence.parents[1] / RUN)
-    whole = manifest.digests(evidence)
-    for name in ("results.csv", "parts/1/events.jsonl"):  # as an earlier parser would have written them
-        (evidence / name).write_text("earlier\n", encoding="utf-8")
-        manifest.relist(evidence, name)
-    done = run_ferry("parse", RUN)
-    assert "MANIFEST follows parts/1/events.jsonl, results.csv" in done.stderr
-    assert (manifest.digests(evidence), verify(evidence).found) == (whole, [])
-    assert "MANIFEST" not in run_ferry("parse", RUN).stderr
-    with (evidence / "parts" / "1" / "log.raw").open("a") as log:
-        log.write("a word\n")
-    run_ferry("parse", RUN)
-    assert any("parts/1/log.raw" in sentence for sentence in verify(evidence).found)
-
-
 # --- what is not published --------------------------------------------------------------------------------
 
 
