@@ -1,42 +1,19 @@
-"""`ferry` over a real Slurm: as a user without rights beside it, and through ssh to its login node."""
+"""`ferry` as a user without rights beside a real Slurm."""
 
 from __future__ import annotations
 
-import csv
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from builder import runs
 from builder.backends.slurm.cluster import Job
 from builder.runs import Run
-from tests.command import ROOT, run_ferry
+from tests.command import ROOT
 from tests.service.slurm.conftest import until
-from tests.service.slurm.daemons import Cluster, running
-from tests.service.sshd.server import Sshd, sshd
-
-SHORT = ("--route", "sdpa", "--warmup", "1", "--repeats", "3", "--rounds", "1", "--no-rehearsal")
-ON_CPU = ("--backend", "slurm:short", "--accelerator", "cpu")
-PROFILE = """
-[backends.slurm.short]
-partition = "gpu"
-python = "{python}"
-scratch = "{scratch}"
-types = {{ t4 = "t4" }}
-poll = "1s"
-time_limit = "1h"
-"""
-
-
-def rows(run: Run) -> list[dict[str, str]]:
-    """The rows of a run."""
-    return list(csv.DictReader((run.folder / "results.csv").read_text(encoding="utf-8").splitlines()))
-
-
-# --- as a user without rights -----------------------------------------------------------------------------
+from tests.service.slurm.crossing import ON_CPU, PROFILE, SHORT, rows
+from tests.service.slurm.daemons import Cluster
 
 
 class Project:
@@ -143,31 +120,3 @@ def test_a_held_run_says_why_and_can_be_given_up(project: Project) -> None:
     assert "the partition does not allow what it asks for" in project.ferry("status", project.run.id)
     project.ferry("stop", project.run.id)
     until(lambda: "cancelled" in project.ferry("status", project.run.id), 30.0)
-
-
-# --- through ssh, as whoever runs the tests ---------------------------------------------------------------
-
-
-@pytest.fixture
-def login_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    """A cluster of one's own that only its login node can reach, and a project that knows that node."""
-    with running(mine=True) as cluster:
-        settings = f"SetEnv SLURM_CONF={cluster.environment['SLURM_CONF']}\n"
-        with sshd(settings=settings) as machine:
-            monkeypatch.setenv("FERRY_SSH", f"ssh -F {machine.config}")
-            monkeypatch.setenv("XDG_RUNTIME_DIR", str(machine.home))
-            monkeypatch.setenv("FERRY_RUNS", str(tmp_path / "runs"))
-            profile = PROFILE.format(python=sys.executable, scratch=cluster.folder / "scratch")
-            (tmp_path / "ferry.toml").write_text(f'{profile}host = "box1"\n')
-            yield machine
-
-
-@pytest.mark.timeout(900)
-def test_official_small_through_a_login_node(login_node: Sshd, tmp_path: Path) -> None:
-    """The whole suite goes to the cluster through ssh, and every row comes back passed."""
-    done = run_ferry("push", *ON_CPU, "--suite", "official-small", *SHORT, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    [run] = runs.all_runs()
-    done = run_ferry("pull", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [row["status"] for row in rows(run)].count("passed") == len(run.spec.cases) == 14
