@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,14 @@ def place(request: pytest.FixtureRequest) -> Runner:
     return served.runner()
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 def test_an_answer_is_the_programs_own(place: Runner) -> None:
     """Code, stdout and stderr come back as they were written, stdin arrives, 255 is a code like others."""
     script = "cat; echo trouble >&2; exit 255"
@@ -49,12 +59,14 @@ def test_a_program_that_is_not_there_is_an_answer(place: Runner) -> None:
     assert "no-such-program" in answer.complaint
 
 
-def test_a_stream_comes_as_it_is_written(place: Runner) -> None:
+def test_a_stream_comes_as_it_is_written(place: Runner, open_folder: Path) -> None:
     """The first line is here while the program runs, and silence is told."""
-    blocks = place.stream(["sh", "-c", "echo one; sleep 1; echo two"], tick_s=0.1)
-    seen = list(blocks)
-    assert b"".join(seen) == b"one\ntwo\n"
-    assert b"" in seen[seen.index(b"one\n") :]
+    script = 'echo one; until [ -e "$0" ]; do sleep 0.05; done; echo two'
+    blocks = place.stream(["sh", "-c", script, str(open_folder / "go")], tick_s=0.1)
+    assert next(filter(None, blocks)) == b"one\n"
+    assert next(blocks) == b""
+    (open_folder / "go").touch()
+    assert b"".join(blocks) == b"two\n"
 
 
 def test_a_stream_of_a_program_that_fails_says_so(place: Runner) -> None:
