@@ -19,6 +19,7 @@ from builder.backends.ssh.calls import Busy, Calls, Listing, Profile, States
 from builder.commands import Runner, runner
 from builder.errors import DeniedError, FerryError, InfrastructureError, RefusedHereError, UsageError
 from builder.runs import atomic_write
+from builder.terminal import one_line
 
 SUBMIT_S = 180.0
 STOP_S = 120.0  # a kernel has its time to end by itself
@@ -117,7 +118,7 @@ class Ssh(Unmetered):
             paths = [path for there, path in places if there == host]
             reply = self._at(host).ask(States, "states", paths)
             for path, (state, message) in zip(paths, reply.states, strict=True):
-                told[host, path] = Status(State(state), message)
+                told[host, path] = Status(State(state), one_line(message))
         return [told[place] for place in places]
 
     def follow_log(self, submission: Submission) -> Iterator[bytes]:
@@ -167,13 +168,10 @@ class Ssh(Unmetered):
 
     def checks(self) -> Iterator[Finding]:
         """Look at each machine; without a profile's name at those of all profiles."""
-        if self._hosts:
-            for host in self._hosts:
-                yield from checks.machine(self._at(host))
-        elif not config.profiles("ssh"):
-            yield Finding("profile", "ferry.toml has no machine", "add [backends.ssh.NAME]", absent=True)
-        for name in () if self._hosts else config.profiles("ssh"):
-            yield from profiled(name).checks()
+        for host in self._hosts:
+            yield from checks.machine(self._at(host))
+        if not self._hosts:
+            yield from _every_profile()
 
     def _at(self, host: str) -> Calls:
         if host not in self._calls:
@@ -185,6 +183,23 @@ def _place(submission: Submission) -> tuple[str, str]:
     """Return host and folder of a submission; a folder begins with a slash."""
     host, _, path = submission.reference.partition(":/")
     return host, f"/{path}"
+
+
+def _every_profile() -> Iterator[Finding]:
+    try:
+        names = config.profiles("ssh")
+    except FerryError as problem:
+        yield checks.trouble("profiles", problem)
+        return
+    if not names:
+        yield Finding("profiles", "ferry.toml has no machine", "add [backends.ssh.NAME]", absent=True)
+    for name in names:
+        try:
+            place = profiled(name)
+        except FerryError as problem:
+            yield checks.trouble(f"profile {name}", problem)
+        else:
+            yield from place.checks()
 
 
 def profiled(name: str) -> Ssh:

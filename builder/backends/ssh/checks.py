@@ -18,18 +18,19 @@ def machine(there: Calls) -> Iterator[Finding]:
     try:
         there.runner.run(["true"], timeout_s=20.0)
     except FerryError as problem:
-        yield _trouble(f"{there.where} ssh", problem)
+        yield trouble(f"{there.where} ssh", problem)
         return
     yield Finding(f"{there.where} ssh", "reached")
     try:
         found = there.ask(Look, "look", there.profile.folder, timeout_s=LOOK_S)
     except FerryError as problem:
-        yield _trouble(f"{there.where} python", problem)
+        yield trouble(f"{there.where} python", problem)
         return
     yield from _found(there.where, found)
 
 
-def _trouble(what: str, problem: FerryError) -> Finding:
+def trouble(what: str, problem: FerryError) -> Finding:
+    """Return an error as what a check came to."""
     return Finding(what, problem.message, problem.hint or "try again later")
 
 

@@ -273,7 +273,7 @@ def test_a_pool_gives_a_run_to_the_least_busy_host(machine: Sshd, strange_machin
 # --- doctor -----------------------------------------------------------------------------------------------
 
 
-def test_doctor_says_what_a_machine_has(place: Callable[..., Ssh], box1: Sshd) -> None:
+def test_doctor_says_what_a_machine_has(place: Callable[..., Ssh], box1: Sshd, tmp_path: Path) -> None:
     """Way, Python, torch, cards and folder are looked at; what is wrong has a way to mend it."""
     box1.name("down", free_port())
     found = {finding.what: finding for finding in place(hosts=["box1", "down"]).checks()}
@@ -284,5 +284,7 @@ def test_doctor_says_what_a_machine_has(place: Callable[..., Ssh], box1: Sshd) -
     assert str(box1.there) in found["box1 folder"].detail
     [*_, last] = place(setup=["false"]).checks()
     assert "setup line 'false' failed" in last.detail
+    with (tmp_path / "ferry.toml").open("a") as file:
+        file.write("[backends.ssh.wrong]\nhots = 1\n")
     every = [finding.what for finding in Ssh().checks()]
-    assert every == ["box1 ssh", "box1 python"]
+    assert every == ["box1 ssh", "box1 python", "profile wrong"]
