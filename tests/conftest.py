@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,13 +29,18 @@ settings.register_profile(
 settings.load_profile("busy machine")
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _own_environment(monkeypatch: pytest.MonkeyPatch, _homes: Path) -> None:
     """Nothing of the caller's settings gets in, and nothing that a test leaves behind gets out."""
     for name in os.environ:
         if name.startswith(SCRUBBED) or name.upper() in PROXIES:
             monkeypatch.delenv(name)
-    base = tmp_path_factory.mktemp("homes")
+    base = Path(tempfile.mkdtemp(dir=_homes))
     for name in HOMES:
         monkeypatch.setenv(name, str(base / name.lower()))
     (base / "home").mkdir()

@@ -7,7 +7,7 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,16 +47,22 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file's syntax tree."""
+    return tuple(ast.walk(tree(path)))
+
+
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function of a file, nested ones on their own."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
 
 
-def imports(nodes: Iterator[ast.AST]) -> Iterator[str]:
+def imports(statements: Iterable[ast.AST]) -> Iterator[str]:
     """The modules that these statements import, `from a import b` as `a.b`."""
-    for node in nodes:
+    for node in statements:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -107,14 +113,14 @@ def test_test_files_have_names_of_their_own() -> None:
 
 
 def test_unit_tests_start_at_once() -> None:
-    """No unit test loads torch, which takes seconds: what needs it lies in `tests/device/`."""
-    torch = {"torch", "triton", "model", "tests.device"}
+    """No unit test loads torch or starts a `ferry`: those lie in `tests/device/` and `tests/host/`."""
+    elsewhere = re.compile(r"(torch|triton|model|tests\.device|tests\.host|tests\.command\.run_ferry)(\.|$)")
     slow = [
         (str(where(path)), name)
         for path in sources("tests")
         if where(path).parts[1] == "unit"
-        for name in imports(ast.walk(tree(path)))
-        if torch & {name.partition(".")[0], ".".join(name.split(".")[:2])}
+        for name in imports(nodes(path))
+        if elsewhere.match(name)
     ]
     assert slow == []
 
@@ -131,7 +137,7 @@ def test_device_imports_only_what_devices_have() -> None:
     strangers = [
         (str(where(path)), name)
         for path in sources(*DEVICE, KEEPING)
-        for name in imports(ast.walk(tree(path)))
+        for name in imports(nodes(path))
         if name.partition(".")[0] not in known | ({"triton"} if where(path).parts[1] == "ops" else set())
     ]
     assert strangers == []
@@ -143,7 +149,7 @@ def test_host_imports_two_device_modules() -> None:
     crossings = [
         (str(where(path)), name)
         for path in sources("builder")
-        for name in imports(ast.walk(tree(path)))
+        for name in imports(nodes(path))
         if name.partition(".")[0] in {*DEVICE, "torch", "triton"} and not allowed.match(name)
     ]
     assert crossings == []
@@ -171,7 +177,7 @@ def test_host_imports_are_declared() -> None:
     undeclared = [
         (str(where(path)), name)
         for path in sources("builder")
-        for name in imports(ast.walk(tree(path)))
+        for name in imports(nodes(path))
         if name.partition(".")[0] not in known
     ]
     assert undeclared == []
@@ -204,7 +210,7 @@ def test_only_programs_print_and_exit() -> None:
         f"{where(path)}:{node.lineno} {ast.unparse(node.func)}"
         for path in sources("builder")
         if where(path).parts[1] not in PROGRAMS
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in forbidden
     ]
     assert calls == []
