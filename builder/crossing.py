@@ -67,8 +67,6 @@ def push(
 
     Raises RefusedHereError when nothing was sent, and what the backend raises when it said no.
     """
-    if spec.is_dealt:
-        raise UsageError("a run over several parts can be planned only", "see ferry plan")
     backend.account()  # without credentials nothing is begun
     commit, dirty = git_state()
     spec = replace(
@@ -170,7 +168,7 @@ def parse(run: Run) -> Outcome:
         if profile := results.profile_csv(records):
             paths.append(run.folder / "profile.csv")
             runs.atomic_write(paths[-1], profile)
-        brought = [outputs.report(run.part(part)) for part in run.parts()]
+        brought = [outputs.report(run.part(part)) for part in run.parts() if run.state(part) != "withdrawn"]
         missing = any(one.missing for one in brought)
         code = worst(results.exit_code(records, rows), Exit.INFRASTRUCTURE if missing else Exit.OK)
         notes = [sentence for one in brought for sentence in one.sentences()]
@@ -178,7 +176,7 @@ def parse(run: Run) -> Outcome:
             notes += _relisted(run, [*events, *paths])
         else:
             history.write(run, records)
-            if run.state(0) != "parsed" and not run.coming():
+            if run.state(0) != "parsed" and not (run.coming() or run.is_open):
                 run.record("parsed")
         return Outcome(records, rows, code, paths, tuple(notes), retractions.read(run.folder))
 
@@ -259,6 +257,6 @@ def _copy_outputs(outputs: Sequence[Path], target: Path) -> None:
     draft.rename(target)
 
 
-def backend_of(run: Run) -> Backend:
-    """Return the backend that a run went to."""
-    return backends.load(run.spec.backend)
+def backend_of(run: Run, part: int | None = None) -> Backend:
+    """Return the backend that a run went to, or one of its parts."""
+    return backends.load((run.spec if part is None else run.part_spec(part)).backend)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 SHARE = 2.0  # a part takes this fraction of what waits for each card
 WORTH = 6.0  # a part is worth so many times its own start
-SLACK = 2.0  # a part is overdue after so many times what was expected
+SLACK = 2.0  # a part is overdue after so many times what was expected,
+LATE_S = 60.0  # and so long on top
 FILL = 0.7  # of the longest part that a place allows: what is expected may be wrong
 
 Costs = Mapping[str, Mapping[str, float]]  # by place, by case, in seconds
@@ -77,6 +78,11 @@ class Dealer:
     def waiting(self) -> list[str]:
         """The cases that nobody has, as they came."""
         return list(self._waiting)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether any case waits."""
+        return bool(self._waiting)
 
     def offer(self, cases: Iterable[str]) -> None:
         """Let cases wait, for the first time or again."""
@@ -160,12 +166,17 @@ class Dealer:
 
     def _waits(self, case: str, place: Place) -> bool:
         """Whether a case is done earlier where it has to wait for its turn: it is too slow here."""
-        others = [
-            room.place.start_s + self._costs[room.place.name][case]
-            for room in self._rooms.values()
-            if room.is_open and room.place is not place and self._costs[room.place.name][case] <= room.left_s
-        ]
-        elsewhere_s = self._waiting_s / self._cards() + min(others, default=math.inf)
+        others = [room for room in self._rooms.values() if room.is_open and room.place is not place]
+        fastest_s = min(
+            (
+                room.place.start_s + self._costs[room.place.name][case]
+                for room in others
+                if self._costs[room.place.name][case] <= room.left_s
+            ),
+            default=math.inf,
+        )
+        cards = sum(room.place.slots * room.place.cards for room in others) or 1
+        elsewhere_s = self._waiting_s / cards + fastest_s
         return place.start_s + self._costs[place.name][case] > elsewhere_s
 
     def _mean(self, case: str) -> float:
@@ -256,21 +267,21 @@ def _played(places: Sequence[Place], costs: Costs, cases: Sequence[str]) -> Fore
 
 @dataclass
 class Held:
-    """A part that is under way: `cases` are those that it still owes, `since_s` when it was accepted."""
+    """A part that is under way: `owes` are the cases without a result, `since_s` when it was accepted."""
 
     part: int
     place: str
-    cases: tuple[str, ...]
+    owes: set[str]
     since_s: float
     expected_s: float
     is_shared: bool = False  # its cases were dealt once more
 
     def overdue_s(self, now_s: float) -> float:
         """How long it has been overdue, in seconds; negative before that."""
-        return now_s - self.since_s - SLACK * self.expected_s
+        return now_s - self.since_s - SLACK * self.expected_s - LATE_S
 
 
-def most_overdue(parts: Iterable[Held], now_s: float) -> Held | None:
-    """Return the part whose cases somebody without work should do once more, if there is one."""
-    late = [held for held in parts if not held.is_shared and held.overdue_s(now_s) > 0]
-    return max(late, key=lambda held: held.overdue_s(now_s), default=None)
+def overdue(parts: Iterable[Held], now_s: float) -> list[Held]:
+    """Return the parts whose cases those without work should do once more, the latest first."""
+    late = [held for held in parts if held.owes and not held.is_shared and held.overdue_s(now_s) > 0]
+    return sorted(late, key=lambda held: held.overdue_s(now_s), reverse=True)

@@ -150,6 +150,10 @@ class BugError(FerryError):
     """A state that gpuferry's own code should have made impossible."""
 
 
+# What a place, or this machine, says no to a push with: it does not help to push the same again.
+REFUSALS = (CapacityError, RefusedHereError, RefusedThereError, DeniedError, UsageError)
+
+
 @contextlib.contextmanager
 def a_no_is_final() -> Iterator[None]:
     """Take a denial for a refusal: of a change, and of what does not depend on a run that may be young."""

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from builder import expecting, places
 from builder.accelerators import lookup
 from builder.clock import Clock
-from builder.dealing import Foreseen, foresee
+from builder.dealing import Costs, Foreseen, foresee
 from builder.errors import RefusedHereError
-from builder.expecting import Expected
+from builder.expecting import Expected, costs_of
 from builder.history import Past, gather
 from builder.places import Known
 from builder.spec import RunSpec
+from harness.shapes import Case
 
 LISTED = 40  # cases; of more only the shapes are told
 
@@ -27,6 +28,11 @@ class Plan:
     places: Mapping[str, Known]
     expected: Mapping[str, Mapping[str, Expected]]
     foreseen: Foreseen
+
+    @property
+    def costs(self) -> Costs:
+        """Expected seconds by place and case."""
+        return costs_of(self.expected)
 
     def cases_at(self, place: str) -> int:
         """How many cases a place is foreseen to get."""
@@ -52,18 +58,27 @@ def make(spec: RunSpec, clock: Clock, past: Sequence[Past] | None = None) -> Pla
     `spec.known` says which cases need no run. Raises what the places raise about accounts.
     """
     known = places.look_at(spec, clock)
-    past = gather({case.shape.key for case in spec.cases}) if past is None else past
-    open_ = [case for case in spec.cases if case.id not in spec.known]
-    most_s = spec.case_timeout_s or math.inf
-    expected = {
-        name: expecting.expect(open_, places.where(name, spec), spec.seeds, past, most_s) for name in known
-    }
+    expected = expect(spec, past)
     rooms = [one.place for one in known.values()]
-    costs = expecting.costs_of(expected)
-    foreseen = foresee(rooms, costs, [case.id for case in open_], spec.budget_s or math.inf)
-    why = _why_left_out(spec)
-    left_out = dict.fromkeys(foreseen.left_out, why)
+    foreseen = foresee(
+        rooms, costs_of(expected), [case.id for case in _open(spec)], spec.budget_s or math.inf
+    )
+    left_out = dict.fromkeys(foreseen.left_out, _why_left_out(spec))
     return Plan(replace(spec, left_out=left_out), known, expected, foreseen)
+
+
+def expect(spec: RunSpec, past: Sequence[Past] | None = None) -> dict[str, dict[str, Expected]]:
+    """Return what each case that is to be run takes at each place, by place and case."""
+    past = gather({case.shape.key for case in spec.cases}) if past is None else past
+    most_s = spec.case_timeout_s or math.inf
+    return {
+        name: expecting.expect(_open(spec), places.where(name, spec), spec.seeds, past, most_s)
+        for name in places.names_of(spec.backend)
+    }
+
+
+def _open(spec: RunSpec) -> list[Case]:
+    return [case for case in spec.cases if case.id not in spec.known]
 
 
 def _why_left_out(spec: RunSpec) -> str:
@@ -78,14 +93,18 @@ def hours(seconds: float) -> str:
 
 
 def lines(plan: Plan) -> Iterator[str]:
-    """Yield the plan for people: places, totals, what is left out or known, each case's minutes."""
-    yield from (_of_place(plan, name) for name in plan.places)
-    yield from totals(plan)
+    """Yield the plan for people: the summary, and each case's minutes."""
+    yield from summary(plan)
     yield from _cases(plan)
 
 
-def totals(plan: Plan) -> Iterator[str]:
-    """Yield what it comes to in all."""
+def summary(plan: Plan) -> Iterator[str]:
+    """Yield what goes to which place, what that comes to, and what is left out or known already."""
+    yield from (_of_place(plan, name) for name in plan.places)
+    yield from _totals(plan)
+
+
+def _totals(plan: Plan) -> Iterator[str]:
     spec, foreseen = plan.spec, plan.foreseen
     sent = sum(len(part.cases) for part in foreseen.parts)
     budget = f" of a budget of {hours(spec.budget_s)}" if spec.budget_s else ""
@@ -125,7 +144,7 @@ def _count(number: int, what: str) -> str:
 
 def _cases(plan: Plan) -> Iterator[str]:
     """Yield each case's expected minutes where it is foreseen to go; of many cases only each shape's."""
-    open_ = [case for case in plan.spec.cases if case.id not in plan.spec.known]
+    open_ = _open(plan.spec)
     if len(open_) > LISTED:
         yield f"{len(open_)} cases are too many to list; --json lists them"
         return

@@ -86,6 +86,12 @@ def records_of(run: Run) -> Records:
     return read_records(run.logs(), spec.run_id, run.planned(), spec.left_out)
 
 
+def of_part(run: Run, part: int) -> Records | None:
+    """Return what the logs of one part say of its cases; None when there are none."""
+    logs = run.logs([part])
+    return read_records(logs, run.id, {part: run.part_spec(part).cases}) if logs else None
+
+
 def _of_folder(folder: Path) -> Reading:
     """Read a folder that is no run's own, such as one with a downloaded log and outputs."""
     logs = sorted(path for pattern in _LOGS for path in folder.rglob(pattern) if path.is_file())

@@ -120,7 +120,7 @@ def read_records(
     attempts = _attempts(settled.events, settled.sealed)
     cases = tuple(case_records(run_id, attempts, planned or {}, left_out or {}))
     strangers = [f"there are events of another run, {run}" for run in merged.runs if run != run_id]
-    problems = (*merged.problems, *settled.problems, *strangers, *_missing(attempts, cases))
+    problems = (*merged.problems, *settled.problems, *strangers, *_missing(attempts, planned or {}))
     return Records(run_id, merged.runs, attempts, cases, problems, merged.tail, settled.events)
 
 
@@ -184,8 +184,9 @@ def _attempts(events: Iterable[Event], sealed: Collection[Which]) -> tuple[Attem
     return tuple(Attempt.of(*which, own, sealed=which in sealed) for which, own in sorted(gathered.items()))
 
 
-def _missing(attempts: Iterable[Attempt], cases: Iterable[CaseRecord]) -> list[str]:
-    known = {(record.part, record.case.id) for record in cases}
+def _missing(attempts: Sequence[Attempt], planned: Planned) -> list[str]:
+    known = {(part, case.id) for part, cases in planned.items() for case in cases}
+    known |= {(one.part, case.id) for one in attempts for case in one.planned.values()}
     problems = []
     for attempt in attempts:
         problems += attempt.problems()

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-from builder import announcing, crossing, runs, submission
+from builder import announcing, crossing, parting, runs, submission
 from builder.backends import Backend
-from builder.build import write_build
-from builder.bundle import Bundle, digest, make_bundle
+from builder.bundle import make_bundle
 from builder.clock import Clock
 from builder.errors import FerryError, UsageError
 from builder.runs import Run
-from harness.events import FINAL_STATUSES, Order, RunRef, from_plain, to_plain
+from harness.events import FINAL_STATUSES
 from harness.shapes import Case
 
 Tell = Callable[[str], None]
-
-_ANEW = "push the sweep anew"
 
 
 def resume(run: Run, backend: Backend, clock: Clock, tell: Tell, timeout_s: float = 0.0) -> int:
@@ -81,39 +73,12 @@ def _add_part(run: Run, cases: tuple[Case, ...], tell: Tell, timeout_s: float) -
     """Build the next part's folder, whole or not at all."""
     with run.lock("submit"):
         part = run.parts()[-1] + 1
-        bundle = stored_bundle(run.part(run.parts()[0]))
+        bundle = parting.stored_bundle(run.part(run.parts()[0]))
         spec = replace(run.spec, cases=cases, timeout_s=timeout_s)
         with contextlib.suppress(FerryError, OSError):  # what the model was made from may be gone
             if make_bundle(spec).sha256 != bundle.sha256:
                 tell(f"the code here has changed; part {part} runs the code that run {run.id} began with")
-        draft = run.folder / "parts" / f".new-{part}"
-        shutil.rmtree(draft, ignore_errors=True)
-        write_build(spec, draft, RunRef(run.id, part, spec.git_commit, spec.git_dirty), bundle)
-        runs.atomic_write(draft / "spec.json", json.dumps(to_plain(spec), indent=2) + "\n")
-        draft.rename(run.part(part))
+        parting.add(run, part, spec, bundle)
         run.record("resumed", detail=f"part {part}")
         tell(f"part {part}: {len(cases)} of {len(run.spec.cases)} cases have no result yet")
     return part
-
-
-def stored_bundle(part: Path) -> Bundle:
-    """Return the bundle that a part's kernel carries. UsageError when the kernel was altered."""
-    try:
-        tree = ast.parse((part / "kernel.py").read_text(encoding="utf-8"))
-        facts = json.loads((part / "bundle.json").read_text(encoding="utf-8"))
-        terms = from_plain(Order, json.loads(_assigned(tree, "ORDER"))).terms
-        files = {str(name): str(text).encode() for name, text in _assigned(tree, "FILES").items()}
-        intact = digest(files) == facts["bundle_sha256"] == terms.bundle_sha256
-    except (OSError, SyntaxError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise UsageError(f"the kernel in {part} cannot be read: {problem!r}", _ANEW) from problem
-    if not intact:
-        raise UsageError(f"the kernel in {part} was altered", _ANEW)
-    return Bundle(files, (), terms.model, terms.own_harness, terms.against)
-
-
-def _assigned(tree: ast.Module, name: str) -> Any:
-    """Return the literal that a module gives a name. KeyError when it gives it none."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return ast.literal_eval(node.value)
-    raise KeyError(name)

@@ -17,7 +17,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,10 +100,10 @@ class Run:
             int(path.name) for path in (self.folder / "parts").glob("[1-9]*") if path.name.isdecimal()
         )
 
-    def logs(self) -> list[Path]:
-        """Return every raw log and events file of the run: what its rows are made from."""
+    def logs(self, parts: Sequence[int] | None = None) -> list[Path]:
+        """Return every raw log and events file of the run, or of some parts: what its rows are made from."""
         found = []
-        for number in self.parts():
+        for number in self.parts() if parts is None else parts:
             part = self.part(number)
             found += sorted(part.glob("log*.raw")) + sorted(part.glob("outputs*/ferry-events*.jsonl"))
         return found
@@ -133,8 +133,8 @@ class Run:
         return self._journal.told(part)
 
     def has_come(self, part: int) -> bool:
-        """Whether log and outputs of `part` are here."""
-        return self.state(part) == "fetched"
+        """Whether log and outputs of `part` are here, or nobody needs them: other parts have its cases."""
+        return self.state(part) in ("fetched", "withdrawn")
 
     def coming(self) -> list[int]:
         """Return the parts whose log and outputs are not here yet."""
@@ -153,11 +153,20 @@ class Run:
         return False
 
     @property
+    def is_open(self) -> bool:
+        """Whether cases of it may still be dealt to new parts."""
+        return self.spec.is_dealt and self.state(0) not in ("dealt", "stopped", "parsed")
+
+    @property
     def is_finished(self) -> bool:
         """Whether nothing more is to come: its rows have been written, or no place took it, nor will."""
-        return self.state(0) == "parsed" or all(
-            self.is_unpushed(part) and self.state(part) != State.HELD for part in self.parts()
-        )
+        return self.state(0) == "parsed" or all(map(self._is_gone, self.parts()))
+
+    def _is_gone(self, part: int) -> bool:
+        """Whether no place has a part, nor will."""
+        if self.state(part) == "withdrawn":
+            return self.submission(part) is None
+        return self.is_unpushed(part) and self.state(part) != State.HELD
 
     @contextlib.contextmanager
     def lock(self, name: str = "journal") -> Iterator[None]:

@@ -93,11 +93,6 @@ class Several:
         return self.places[submission.backend]
 
 
-def place_for(backend: Backend, name: str) -> Backend:
-    """Return the place of that name: one of several, or the backend itself."""
-    return backend.places[name] if isinstance(backend, Several) else backend
-
-
 def _place_of(intent: Intent) -> str:
     name = Run(intent.folder.parent.parent).part_spec(intent.part).backend
     if "," in name:

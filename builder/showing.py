@@ -62,7 +62,8 @@ def show(run: Run) -> Shown:
 
 
 def _stand(run: Run, spec: RunSpec, found: Reading | None) -> dict[str, str]:
-    parts = [f"part {part} {run.state(part) or 'new'}" for part in run.parts()]
+    on = {part: f" on {run.part_spec(part).backend}" if spec.is_dealt else "" for part in run.parts()}
+    parts = [f"part {part}{place} {run.state(part) or 'new'}" for part, place in on.items()]
     rows = found.rows if found else ()
     counts = ", ".join(f"{count} {status}" for status, count in results.counts(rows).items())
     submissions = [run.submission(part) for part in run.parts()]
@@ -84,7 +85,7 @@ def _cost(run: Run, found: Reading | None) -> dict[str, str]:
     device_s = sum(end.wall_s for end in ends)
     times = {part: _span_s(run, part) for part in run.parts()}
     wall_s = sum(times.values())
-    is_kaggle = run.spec.backend.partition(":")[0] == "kaggle"
+    is_kaggle = "kaggle" in [name.partition(":")[0] for name in run.spec.backend.split(",")]
     return {
         "wall time": f"{wall_s:,.0f} s from acceptance to the end" if wall_s else "",
         "device time": f"{device_s:,.1f} s in {len(ends)} attempts" if ends else "not known",

@@ -68,7 +68,7 @@ class Watch:
             if self.now.state is State.RUNNING and self._limits.streams and self._may_stream():
                 yield from self._stream()
             else:
-                self.nap(self._pause_s())
+                self.nap(self.pause_s())
         if self.now != told:
             yield self.now
 
@@ -149,7 +149,7 @@ class Watch:
     def _expired(self, what: str, hint: str = "") -> WaitExpiredError:
         return WaitExpiredError(f"run {self.run.id} {what}", hint or f"it goes on: ferry pull {self.run.id}")
 
-    def _pause_s(self) -> float:
+    def pause_s(self) -> float:
         """How long to wait before asking again: a queue is looked at the more often the younger it is."""
         if self.now.state is not State.QUEUED:
             return self._limits.poll_s

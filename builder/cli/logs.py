@@ -44,12 +44,16 @@ def command(run: str | None, follow: bool, events: bool, as_json: bool) -> Exit:
     tell: Tell = lines.append if as_json else click.echo
     with about(found.id):
         for part in found.parts():
+            if found.spec.is_dealt:
+                say(f"part {part} on {found.part_spec(part).backend}")
+                if found.submission(part) is None:
+                    continue
             kept = found.part(part) / "log.raw"
             if kept.exists():
                 _print(LogReader(kept), events, tell)
             else:
                 _live(_watch(found, part), follow, events, tell)
-        bad = _bad_end(found) if follow else None
+        bad = _bad_end(found) if follow and not found.spec.is_dealt else None  # else it is dealt again
         if as_json:
             code = bad.exit_code if bad else Exit.OK
             state = found.told(found.parts()[-1])
@@ -74,7 +78,7 @@ def _bad_end(run: Run) -> IncompleteError | None:
 
 
 def _watch(run: Run, part: int) -> Watch:
-    backend = crossing.backend_of(run)
+    backend = crossing.backend_of(run, part)
     accepted = run.submission(part)
     if accepted is None:
         raise IncompleteError(f"run {run.id} has no log: it was never accepted", f"next: ferry pull {run.id}")

@@ -8,6 +8,7 @@ import click
 
 from builder import backends, runs
 from builder.backends import Backend
+from builder.cli import _dealing
 from builder.cli._bringing import Brought, bring
 from builder.cli._following import follow
 from builder.cli._options import WAIT
@@ -52,6 +53,9 @@ def command(
     places = {run: by_name[run.spec.backend] for run in found}
     waited = {run: place for run, place in places.items() if not (no_wait or place.limits().by_hand)}
     wanted = Wanted(include, exclude, max_mib * _MIB)
+    dealt = [run for run in waited if run.spec.is_dealt]
+    codes = [_dealing.pull(run, patience_s, wanted) for run in dealt if not run.is_finished]
+    waited = {run: place for run, place in waited.items() if run not in dealt}
     if len(found) > 1:
         return _pull_several(places, waited, patience_s, wanted, as_json)
     [(run, place)] = places.items()
@@ -60,7 +64,7 @@ def command(
         code, document = bring(run, place, wanted, as_json)
     if as_json:
         click.echo(in_json(document))
-    return code
+    return worst(code, *codes)
 
 
 def _pull_several(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from builder import crossing, resuming, runs
+from builder.cli import _dealing
 from builder.cli._options import DURATION
 from builder.cli._output import say, show_pushed
 from builder.clock import SystemClock
@@ -28,5 +29,7 @@ def command(run: str | None, timeout: float, as_json: bool) -> Exit:
     found = runs.find(run) if run else resuming.latest()
     backend = crossing.backend_of(found)
     with about(found.id):
+        if found.spec.is_dealt:
+            return _dealing.resume(found, as_json)
         part = resuming.resume(found, backend, SystemClock(), say, timeout)
         return show_pushed(found, backend, as_json, part)

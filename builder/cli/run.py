@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from builder import backends, crossing
+from builder.cli import _dealing
 from builder.cli._following import follow
 from builder.cli._options import (
     DETACH,
@@ -42,6 +43,12 @@ def command(
     backend = backends.load(spec.backend)
     # Where a run begins here and now, it is its own rehearsal.
     rehearsal = backend.limits().rehearse and not no_rehearsal
+    if spec.is_dealt:
+        return (
+            _dealing.push(spec, rehearsal, as_json)
+            if detach
+            else _dealing.run(spec, patience_s, rehearsal, as_json)
+        )
     run = push(spec, backend, rehearsal=rehearsal, when_free=wait_for_slot)
     if detach or backend.limits().by_hand:
         return show_pushed(run, backend, as_json)

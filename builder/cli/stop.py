@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 import click
@@ -31,8 +32,10 @@ def command(run: str | None, yes: bool, lose_log: bool, as_json: bool) -> Exit:
     Example:  ferry stop 20261130
     """
     found = runs.find(run)
-    part = found.parts()[-1]  # those before it are over
-    if stopping.give_up(found, part):
+    part = found.parts()[-1]  # those before it are over, unless the run is dealt
+    if found.spec.is_dealt:
+        said = _stop_dealt(found, yes, lose_log)
+    elif stopping.give_up(found, part):
         said = f"run {found.id} is not pushed any more. To push it after all: ferry resume {found.id}"
     else:
         _stop(found, part, yes, lose_log)
@@ -42,6 +45,21 @@ def command(run: str | None, yes: bool, lose_log: bool, as_json: bool) -> Exit:
     else:
         say(said)
     return Exit.OK
+
+
+def _stop_dealt(run: Run, yes: bool, lose_log: bool) -> str:
+    """End every part that is under way, and the dealing; return what to say of that."""
+    if crossing.backend_of(run).limits().stop_deletes and not yes:
+        _ask(run)
+    run.record("stopped")
+    asked = []
+    for part in run.coming():
+        with about(run.id), contextlib.suppress(UsageError):  # it is over already, or was never accepted
+            if not stopping.give_up(run, part):
+                stopping.stop(run, part, crossing.backend_of(run, part), SystemClock(), lose_log)
+                asked.append(str(part))
+    parts = f"parts {', '.join(asked)}" if asked else "none was under way"
+    return f"stopped dealing run {run.id}; asked to stop: {parts}. What was measured: ferry pull {run.id}"
 
 
 def _stop(run: Run, part: int, yes: bool, lose_log: bool) -> None:

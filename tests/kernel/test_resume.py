@@ -15,7 +15,7 @@ from builder import runs
 from builder.build import write_build
 from builder.bundle import make_bundle
 from builder.errors import UsageError
-from builder.resuming import stored_bundle
+from builder.parting import stored_bundle
 from builder.runs import Run
 from builder.spec import RunSpec, Selection, plan
 from tests.command import run_ferry

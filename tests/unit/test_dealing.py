@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from builder.dealing import SLACK, Dealer, Held, Place, foresee, most_overdue
+from builder.dealing import LATE_S, SLACK, Dealer, Held, Place, foresee, overdue
 
 CASES = tuple(f"c{number}" for number in range(40))
 
@@ -97,11 +97,11 @@ def test_a_closed_place_gets_nothing() -> None:
     assert dealer.take("b") == CASES
 
 
-def test_the_most_overdue_part_is_shared_once() -> None:
-    """Only a part that takes far longer than expected is, and only once."""
-    parts = [Held(1, "a", ("c1",), 0.0, 10.0), Held(2, "a", ("c2",), 0.0, 30.0)]
-    assert most_overdue(parts, SLACK * 10.0 - 1) is None
-    late = most_overdue(parts, SLACK * 10.0 + 1)
-    assert late is parts[0]
-    late.is_shared = True
-    assert most_overdue(parts, SLACK * 10.0 + 1) is None
+def test_a_late_part_is_shared_once() -> None:
+    """Only a part that takes far longer than expected is, and only once; the latest comes first."""
+    parts = [Held(1, "a", {"c1"}, 0.0, 30.0), Held(2, "a", {"c2"}, 0.0, 10.0), Held(3, "a", set(), 0.0, 1.0)]
+    assert overdue(parts, SLACK * 10.0 + LATE_S - 1) == []
+    assert overdue(parts, SLACK * 10.0 + LATE_S + 1) == [parts[1]]
+    assert overdue(parts, SLACK * 30.0 + LATE_S + 1) == [parts[1], parts[0]]
+    parts[1].is_shared = True
+    assert overdue(parts, SLACK * 30.0 + LATE_S + 1) == [parts[0]]

@@ -1,0 +1,301 @@
+"""Carry one run over several places: deal it part by part and take in what comes, until all is done.
+
+All that is known stands on disk: a part's folder has its cases and its place before it is pushed, the journal
+says what became of it. Whoever is killed is followed by another who reads that; a lock keeps it to one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from builder import parting, reading, stopping, submission
+from builder.backends import State, Status, Submission
+from builder.bundle import Bundle
+from builder.clock import Clock
+from builder.dealing import Costs, Dealer, Held
+from builder.errors import (
+    REFUSALS,
+    Exit,
+    FerryError,
+    InfrastructureError,
+    NoSlotError,
+    WaitExpiredError,
+    worst,
+)
+from builder.outputs import EVERYTHING, Wanted
+from builder.places import Known
+from builder.polling import Polls
+from builder.runs import Run
+from builder.standing import Standing
+from builder.waiting import Watch
+from harness.events import FINAL_STATUSES
+
+Tell = Callable[[str], None]
+
+AGAIN_S = 60.0  # between two tries to push a part
+FAREWELL_S = 60.0  # for a part that nobody needs any more to end
+NAP_S, LEAST_NAP_S = 5.0, 0.05  # no longer, so that `ferry stop` is heard
+
+
+@dataclass
+class _Track:
+    """How a part is followed; without a watch no place has taken it, as far as is known."""
+
+    held: Held
+    watch: Watch | None = None
+    again_s: float = 0.0
+    told: str = ""
+    stopped_s: float | None = None
+
+
+class Spread:
+    """One run that is dealt. `bundle` is read from its first part unless it is at hand."""
+
+    def __init__(
+        self,
+        run: Run,
+        known: Mapping[str, Known],
+        costs: Costs,
+        clock: Clock,
+        tell: Tell,
+        bundle: Bundle | None = None,
+    ) -> None:
+        self.run = run
+        self.spec = run.spec
+        self.problems: list[FerryError] = []
+        self._cases = {case.id: case for case in self.spec.cases}
+        self._places = known
+        self._clock = clock
+        self._tell = tell
+        self._bundle = bundle
+        self._polls = Polls({name: one.backend for name, one in known.items()}, clock)
+        rooms = [one.place for one in known.values()]
+        self._dealer = Dealer(rooms, costs, self.spec.budget_s or math.inf)
+        slots = {place.name: place.slots for place in rooms}
+        self._standing = Standing(self._dealer, slots, self._cases)
+        self._standing.finish(self.spec.known)
+        self._tracks: dict[int, _Track] = {}
+        self._parts = 0
+        self._loose: dict[int, set[str]] = {}  # parts that did not come whole, with their cases
+        self._restore()
+
+    def _restore(self) -> None:
+        """Take up what is on disk."""
+        for part in self.run.parts():
+            self._parts = max(self._parts, part)
+            if self.run.state(part) == "withdrawn":
+                continue
+            spec = self.run.part_spec(part)
+            ids = [case.id for case in spec.cases]
+            self._dealer.use(spec.backend, self._dealer.expected_s(spec.backend, ids))
+            if self.run.has_come(part):
+                self._standing.finish(self._results(part))
+            else:
+                self._hold(part, spec.backend, ids)
+        self._standing.begin(self.spec.left_out)
+
+    def _hold(self, part: int, place: str, cases: Sequence[str]) -> _Track:
+        accepted = self.run.submission(part)
+        age_s = submission.age_s(self.run, part, self._clock) if accepted else 0.0
+        track = _Track(self._standing.hold(part, place, cases, self._clock.monotonic() - age_s))
+        track.watch = self._watch(part, accepted, place) if accepted else None
+        self._tracks[part] = track
+        return track
+
+    def _watch(self, part: int, accepted: Submission, place: str) -> Watch:
+        return Watch(self.run, part, accepted, self._places[place].backend, self._clock, 0.0)
+
+    def _results(self, part: int) -> set[str]:
+        """Return the cases that a part's logs have a result of; wrong hardware closes its place."""
+        records = reading.of_part(self.run, part)
+        if records is None:
+            return set()
+        if records.end_reason == "wrong_accelerator":
+            self._dealer.close(self.run.part_spec(part).backend)
+        return {record.case.id for record in records.cases if record.status in FINAL_STATUSES}
+
+    # --- the loop -----------------------------------------------------------------------------------------
+
+    def carry(self, patience_s: float = 0.0, wanted: Wanted = EVERYTHING) -> Exit:
+        """Deal and take in until nothing is left to do; return what the places' refusals amount to.
+
+        Raises WaitExpiredError when the host's patience ends, InfrastructureError when no place answers.
+        """
+        began_s = self._clock.monotonic()
+        while True:
+            self.step(wanted)
+            if not self._tracks:
+                break
+            if patience_s and self._clock.monotonic() - began_s >= patience_s:
+                raise WaitExpiredError(
+                    f"run {self.run.id} is not over after {patience_s:g} s",
+                    f"what was dealt goes on: ferry pull {self.run.id}",
+                )
+            self._clock.sleep(self._nap_s())
+        self._settle()
+        lacking = self._cases.keys() - self._standing.done - self.spec.left_out.keys()
+        if self.problems and not any(self.run.submission(part) for part in self.run.parts()):
+            raise self.problems[0]
+        return worst(*(problem.exit_code for problem in self.problems)) if lacking else Exit.OK
+
+    def step(self, wanted: Wanted = EVERYTHING) -> None:
+        """Look once at everything, and do what can be done now."""
+        silent = self._poll(wanted)
+        for name in silent:
+            self._dealer.close(name)
+        if self.run.state(0) != "stopped":
+            self._deal()
+        self._part_with_the_needless()
+        if silent and not any(
+            track.watch and track.held.place not in silent for track in self._tracks.values()
+        ):
+            raise next(iter(silent.values()))
+
+    def _nap_s(self) -> float:
+        asked = [track.held.place for track in self._tracks.values() if track.watch]
+        times = [track.again_s for track in self._tracks.values() if not track.watch]
+        next_s = min([*times, self._polls.next_s(asked)]) - self._clock.monotonic()
+        return min(NAP_S, max(LEAST_NAP_S, next_s))
+
+    def _settle(self) -> None:
+        """Nothing more will be dealt: say so once, so that the run's rows are its last."""
+        for part, cases in self._loose.items():
+            if cases <= self._standing.done:
+                self.run.record("withdrawn", part, "other parts have its cases")
+        if self.run.is_open:
+            waiting = self._cases.keys() - self._standing.done - self.spec.left_out.keys()
+            self.run.record("dealt", detail=f"{len(waiting)} cases found no place" if waiting else "")
+            if waiting:
+                self._tell(f"{len(waiting)} cases were not dealt: no place has time for them, or lost them")
+
+    # --- what comes ---------------------------------------------------------------------------------------
+
+    def _poll(self, wanted: Wanted) -> Mapping[str, InfrastructureError]:
+        """Ask each place whose turn it is; return those that have been silent for too long."""
+        by_watch = {track.watch: track for track in self._tracks.values() if track.watch}
+        answers, silent = self._polls.look(by_watch, lambda watch: by_watch[watch].held.place)
+        for watch, answer in answers.items():
+            self._learn(by_watch[watch], answer, wanted)
+        return silent
+
+    def _learn(self, track: _Track, answer: Status | FerryError, wanted: Wanted) -> None:
+        part, place = track.held.part, track.held.place
+        if isinstance(answer, FerryError):
+            self._tell(f"part {part} on {place} is waited for no longer: {answer.message}")
+            self._release(track)
+            return
+        if answer.state.is_over:
+            self._take(track, answer, wanted)
+        else:
+            self._say(track, f"part {part} on {place} is {answer.state} {answer.message}".rstrip())
+
+    def _say(self, track: _Track, text: str) -> None:
+        """Say what is new of a part, once."""
+        if text != track.told:
+            self._tell(text)
+        track.told = text
+
+    def _take(self, track: _Track, now: Status, wanted: Wanted) -> None:
+        """Bring what is over, and take its results in."""
+        part, watch = track.held.part, track.watch
+        assert watch
+        submission.note(self.run, part, now)
+        if not self.run.has_come(part):
+            with contextlib.suppress(FerryError):  # what is missing is dealt again, and named in the end
+                submission.fetch(self.run, part, watch.submission, watch.backend, self._clock, wanted)
+        self._take_in(track, now.state)
+
+    def _take_in(self, track: _Track, state: str) -> None:
+        """Take in the results of a part that is here, as far as it came."""
+        part, place = track.held.part, track.held.place
+        spec = self.run.part_spec(part)
+        results = self._results(part)
+        self._standing.finish(results)
+        self._release(track)
+        self._tell(
+            f"part {part} on {place} is {state}: {len(results)} of its {len(spec.cases)} cases have a "
+            f"result, {len(self._standing.done)} of {len(self._cases)} in all"
+        )
+
+    def _release(self, track: _Track) -> None:
+        """Let go of a part; what it owes is dealt again."""
+        part = track.held.part
+        del self._tracks[part]
+        spent_s = self._clock.monotonic() - track.held.since_s if track.watch else 0.0
+        cases = [case.id for case in self.run.part_spec(part).cases]
+        self._standing.release(part, cases, min(spent_s, track.held.expected_s))
+        if not self.run.has_come(part):
+            self._loose[part] = {*cases}
+
+    # --- what goes ----------------------------------------------------------------------------------------
+
+    def _deal(self) -> None:
+        for track in [*self._tracks.values()]:
+            if not track.watch and self._clock.monotonic() >= track.again_s:
+                self._submit(track)
+        self._deal_waiting()
+        for held in self._standing.share_late(self._clock.monotonic()):
+            self._tell(f"part {held.part} on {held.place} is late: its cases are dealt once more")
+        self._deal_waiting()
+
+    def _deal_waiting(self) -> None:
+        for name in self._places:
+            while self._standing.is_free(name) and (chosen := self._dealer.take(name)):
+                self._submit(self._add(name, chosen))
+
+    def _add(self, name: str, chosen: Sequence[str]) -> _Track:
+        """Put a new part on disk."""
+        self._parts += 1
+        self._bundle = self._bundle or parting.stored_bundle(self.run.part(1))
+        limits = self._places[name].backend.limits()
+        spec = parting.part_spec(self.spec, name, [self._cases[case] for case in chosen], limits)
+        parting.add(self.run, self._parts, spec, self._bundle)
+        return self._hold(self._parts, name, chosen)
+
+    def _submit(self, track: _Track) -> None:
+        part, place = track.held.part, track.held.place
+        backend = self._places[place].backend
+        track.again_s = self._clock.monotonic() + AGAIN_S
+        try:
+            accepted = submission.submit(self.run, part, backend, self._clock, self._tell, True)
+        except NoSlotError as full:
+            self._say(track, f"part {part} waits for a free session on {place}: {full.message}")
+        except REFUSALS as refusal:
+            self._tell(f"{place} takes no part {part}: {refusal.message}")
+            self.problems.append(refusal)
+            self._dealer.close(place)
+            self.run.record("withdrawn", part, refusal.message)
+            self._release(track)
+        except InfrastructureError as silence:  # it may have been accepted: it is asked for again
+            self._say(track, f"part {part} on {place} had no answer: {silence.message}")
+        else:
+            track.watch = self._watch(part, accepted, place)
+            track.held.since_s = self._clock.monotonic()
+            minutes = math.ceil(track.held.expected_s / 60)
+            self._tell(f"part {part}: {len(track.held.owes)} cases to {place}, about {minutes} min")
+
+    def _part_with_the_needless(self) -> None:
+        """Stop what others have done meanwhile: it costs device time and brings nothing."""
+        now_s = self._clock.monotonic()
+        for track in [*self._tracks.values()]:
+            if track.held.owes:
+                continue
+            if track.stopped_s is None:
+                track.stopped_s = now_s
+                self._tell(
+                    f"part {track.held.part} on {track.held.place} is stopped: others have done its cases"
+                )
+                self._stop(track)
+            elif now_s - track.stopped_s >= FAREWELL_S:
+                self.run.record("withdrawn", track.held.part, "others have its cases; it was asked to stop")
+                self._release(track)
+
+    def _stop(self, track: _Track) -> None:
+        part, backend = track.held.part, self._places[track.held.place].backend
+        with contextlib.suppress(FerryError):
+            stopping.stop(self.run, part, backend, self._clock, lose_log=True)
+        if self.run.has_come(part):  # stopping took it away there
+            self._take_in(track, State.CANCELLED)
