@@ -211,12 +211,11 @@ class Spread:
     def _take_in(self, track: _Track, state: str) -> None:
         """Take in the results of a part that is here, as far as it came."""
         part, place = track.held.part, track.held.place
-        spec = self.run.part_spec(part)
-        results = self._results(part)
+        planned, results = len(self.run.part_spec(part).cases), self._results(part)
         self._standing.finish(results)
         self._release(track)
         self._tell(
-            f"part {part} on {place} is {state}: {len(results)} of its {len(spec.cases)} cases have a "
+            f"part {part} on {place} is {state}: {len(results)} of its {planned} cases have a "
             f"result, {len(self._standing.done)} of {len(self._cases)} in all"
         )
 
@@ -294,8 +293,8 @@ class Spread:
                 self._release(track)
 
     def _stop(self, track: _Track) -> None:
-        part, backend = track.held.part, self._places[track.held.place].backend
+        part, place = track.held.part, self._places[track.held.place]
         with contextlib.suppress(FerryError):
-            stopping.stop(self.run, part, backend, self._clock, lose_log=True)
+            stopping.stop(self.run, part, place.backend, self._clock, lose_log=True)
         if self.run.has_come(part):  # stopping took it away there
             self._take_in(track, State.CANCELLED)
