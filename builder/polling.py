@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from builder import retry, submission
 from builder.backends import Backend, State, Status
 from builder.clock import Clock
+from builder.dealing import Held
 from builder.errors import DeniedError, FerryError, InfrastructureError
 from builder.waiting import DENIED_LIMIT_S, SILENCE_LIMIT_S, Watch
 
 Answer = Status | FerryError
+
+
+@dataclass
+class Track:
+    """How a part is followed; without a watch no place has taken it, as far as is known."""
+
+    held: Held
+    watch: Watch | None = None
+    again_s: float = 0.0
+    told: str = ""
+    stopped_s: float | None = None
 
 
 class Polls:

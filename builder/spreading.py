@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
-from builder import parting, reading, stopping, submission
+from builder import parting, reading, stopping, submission, together
 from builder.backends import State, Status, Submission
 from builder.bundle import Bundle
 from builder.clock import Clock
-from builder.dealing import Costs, Dealer, Held
+from builder.dealing import Costs, Dealer
 from builder.errors import (
     REFUSALS,
     Exit,
@@ -27,7 +26,7 @@ from builder.errors import (
 )
 from builder.outputs import EVERYTHING, Wanted
 from builder.places import Known
-from builder.polling import Polls
+from builder.polling import Polls, Track
 from builder.runs import Run
 from builder.standing import Standing
 from builder.waiting import Watch
@@ -38,17 +37,6 @@ Tell = Callable[[str], None]
 AGAIN_S = 60.0  # between two tries to push a part
 FAREWELL_S = 60.0  # for a part that nobody needs any more to end
 NAP_S, LEAST_NAP_S = 5.0, 0.05  # no longer, so that `ferry stop` is heard
-
-
-@dataclass
-class _Track:
-    """How a part is followed; without a watch no place has taken it, as far as is known."""
-
-    held: Held
-    watch: Watch | None = None
-    again_s: float = 0.0
-    told: str = ""
-    stopped_s: float | None = None
 
 
 class Spread:
@@ -77,7 +65,7 @@ class Spread:
         slots = {place.name: place.slots for place in rooms}
         self._standing = Standing(self._dealer, slots, self._cases)
         self._standing.finish(self.spec.known)
-        self._tracks: dict[int, _Track] = {}
+        self._tracks: dict[int, Track] = {}
         self._parts = 0
         self._loose: dict[int, set[str]] = {}  # parts that did not come whole, with their cases
         self._restore()
@@ -97,10 +85,10 @@ class Spread:
                 self._hold(part, spec.backend, ids)
         self._standing.begin(self.spec.left_out)
 
-    def _hold(self, part: int, place: str, cases: Sequence[str]) -> _Track:
+    def _hold(self, part: int, place: str, cases: Sequence[str]) -> Track:
         accepted = self.run.submission(part)
         age_s = submission.age_s(self.run, part, self._clock) if accepted else 0.0
-        track = _Track(self._standing.hold(part, place, cases, self._clock.monotonic() - age_s))
+        track = Track(self._standing.hold(part, place, cases, self._clock.monotonic() - age_s))
         track.watch = self._watch(part, accepted, place) if accepted else None
         self._tracks[part] = track
         return track
@@ -181,7 +169,7 @@ class Spread:
             self._learn(by_watch[watch], answer, wanted)
         return silent
 
-    def _learn(self, track: _Track, answer: Status | FerryError, wanted: Wanted) -> None:
+    def _learn(self, track: Track, answer: Status | FerryError, wanted: Wanted) -> None:
         part, place = track.held.part, track.held.place
         if isinstance(answer, FerryError):
             self._tell(f"part {part} on {place} is waited for no longer: {answer.message}")
@@ -192,13 +180,13 @@ class Spread:
         else:
             self._say(track, f"part {part} on {place} is {answer.state} {answer.message}".rstrip())
 
-    def _say(self, track: _Track, text: str) -> None:
+    def _say(self, track: Track, text: str) -> None:
         """Say what is new of a part, once."""
         if text != track.told:
             self._tell(text)
         track.told = text
 
-    def _take(self, track: _Track, now: Status, wanted: Wanted) -> None:
+    def _take(self, track: Track, now: Status, wanted: Wanted) -> None:
         """Bring what is over, and take its results in."""
         part, watch = track.held.part, track.watch
         assert watch
@@ -208,7 +196,7 @@ class Spread:
                 submission.fetch(self.run, part, watch.submission, watch.backend, self._clock, wanted)
         self._take_in(track, now.state)
 
-    def _take_in(self, track: _Track, state: str) -> None:
+    def _take_in(self, track: Track, state: str) -> None:
         """Take in the results of a part that is here, as far as it came."""
         part, place = track.held.part, track.held.place
         planned, results = len(self.run.part_spec(part).cases), self._results(part)
@@ -219,7 +207,7 @@ class Spread:
             f"result, {len(self._standing.done)} of {len(self._cases)} in all"
         )
 
-    def _release(self, track: _Track) -> None:
+    def _release(self, track: Track) -> None:
         """Let go of a part; what it owes is dealt again."""
         part = track.held.part
         del self._tracks[part]
@@ -241,11 +229,17 @@ class Spread:
         self._deal_waiting()
 
     def _deal_waiting(self) -> None:
-        for name in self._places:
+        for name, known in self._places.items():
+            fresh = []
             while self._standing.is_free(name) and (chosen := self._dealer.take(name)):
-                self._submit(self._add(name, chosen))
+                fresh.append(self._add(name, chosen))
+            parts = [track.held.part for track in fresh]
+            with contextlib.suppress(FerryError):  # then each is submitted, or refused, by itself
+                together.submit_fresh(self.run, parts, known.backend, self._tell)
+            for track in fresh:
+                self._submit(track)
 
-    def _add(self, name: str, chosen: Sequence[str]) -> _Track:
+    def _add(self, name: str, chosen: Sequence[str]) -> Track:
         """Put a new part on disk."""
         self._parts += 1
         self._bundle = self._bundle or parting.stored_bundle(self.run.part(1))
@@ -254,7 +248,7 @@ class Spread:
         parting.add(self.run, self._parts, spec, self._bundle)
         return self._hold(self._parts, name, chosen)
 
-    def _submit(self, track: _Track) -> None:
+    def _submit(self, track: Track) -> None:
         part, place = track.held.part, track.held.place
         backend = self._places[place].backend
         track.again_s = self._clock.monotonic() + AGAIN_S
@@ -292,7 +286,7 @@ class Spread:
                 self.run.record("withdrawn", track.held.part, "others have its cases; it was asked to stop")
                 self._release(track)
 
-    def _stop(self, track: _Track) -> None:
+    def _stop(self, track: Track) -> None:
         part, place = track.held.part, self._places[track.held.place]
         with contextlib.suppress(FerryError):
             stopping.stop(self.run, part, place.backend, self._clock, lose_log=True)

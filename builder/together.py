@@ -28,6 +28,14 @@ def submit(
 
     Raises what that raises; after an answer that was lost each part is looked for.
     """
+    submit_fresh(run, parts, backend, tell)
+    return [submission.submit(run, part, backend, clock, tell) for part in parts]
+
+
+def submit_fresh(
+    run: Run, parts: Sequence[int], backend: Backend, tell: Callable[[str], None] = submission.quietly
+) -> None:
+    """Submit those parts in one go that were never submitted, where their place takes that."""
     fresh = [part for part in parts if not run.state(part)]
     if isinstance(backend, TakesMany) and len(fresh) > 1:
         with run.lock("submit"):
@@ -42,7 +50,6 @@ def submit(
                 raise
             except InfrastructureError as lost:
                 tell(f"the push had no answer ({lost.message}); looking what was accepted")
-    return [submission.submit(run, part, backend, clock, tell) for part in parts]
 
 
 def _settle(run: Run, parts: Sequence[int], backend: Backend, refusal: FerryError) -> None:
