@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.bundle import make_bundle
+from builder.bundle import gather_model, make_bundle
 from builder.errors import RefusedHereError
 from builder.secrets import FILE_NAMES, KEYS, refuse_keys
 from builder.spec import RunSpec
@@ -67,7 +67,7 @@ def test_credential_files_are_refused_by_name(tmp_path: Path, pattern: str) -> N
     name = pattern.replace("*", "x")
     (package / name).write_text("")
     with pytest.raises(RefusedHereError, match="has the name of a credential file") as caught:
-        make_bundle(RunSpec("smoke", (), model_path=str(package)))
+        gather_model(str(package), ())
     assert name in caught.value.message
 
 

@@ -73,7 +73,7 @@ def test_forged_event_is_no_event() -> None:
 
 def test_middle_of_a_flood_is_left_out() -> None:
     """The head is written at once, the tail at the end, and the count of what lies between is exact."""
-    sent = [b"%09d" % number for number in range(100_000)]
+    sent = [b"%09d" % number for number in range(20_000)]
     lines = relayed(*(line + b"\n" for line in sent))
     (gap,) = (at for at, line in enumerate(lines) if "left out" in line)
     head, tail = lines[:gap], lines[gap + 1 :]
@@ -83,7 +83,7 @@ def test_middle_of_a_flood_is_left_out() -> None:
     assert lines[gap] == f"cpu| … {15 * (len(sent) - len(head) - len(tail))} bytes of output left out …"
 
 
-@pytest.mark.parametrize("flood", [b"\n" * 300_000, b"\xff\x00" * 300_000 + b"\n"])
+@pytest.mark.parametrize("flood", [b"\n" * 50_000, b"\xff\x00" * 50_000 + b"\n"])
 def test_caps_hold_for_what_is_written(flood: bytes) -> None:
     """Empty lines, which get a prefix, and bytes that are spelled out stay within the caps, too."""
     written = "".join(line + "\n" for line in relayed(flood))
