@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from builder import accelerators, backends, retry
 from builder.accelerators import choose_backend, default_accelerator
-from builder.backends import Backend
+from builder.backends import Backend, TriesOut
 from builder.clock import Clock
 from builder.dealing import Place
 from builder.errors import InfrastructureError, UsageError
@@ -56,6 +56,13 @@ class Known:
     backend: Backend
     place: Place
     said: str = ""
+
+    def outlook(self, spec: RunSpec) -> str:
+        """Say when a part of the spec would begin there, if the place can tell."""
+        if not isinstance(self.backend, TriesOut):
+            return ""
+        asked = accelerator_of(self.place.name, spec)
+        return self.backend.outlook(asked, spec.devices, self.place.part_s)
 
 
 def look_at(spec: RunSpec, clock: Clock) -> dict[str, Known]:

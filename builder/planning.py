@@ -132,9 +132,10 @@ def _of_place(plan: Plan, name: str) -> str:
     card = lookup(asked) if asked else None
     what = f" ({asked}, {card.count} × {card.device})" if card else f" ({asked})" if asked else ""
     at_once, used_s = plan.places[name].place.slots, plan.foreseen.used_s(name)
+    outlook = plan.places[name].outlook(plan.spec)
     return (
         f"{name}{what}: {_count(plan.cases_at(name), 'case')} in {_count(len(parts), 'part')}, "
-        f"{at_once} at once, about {hours(used_s)} of device time{said}"
+        f"{at_once} at once, about {hours(used_s)} of device time{said}{'; ' if outlook else ''}{outlook}"
     )
 
 

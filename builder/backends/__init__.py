@@ -203,6 +203,14 @@ class TakesMany(Protocol):
         """
 
 
+@runtime_checkable
+class TriesOut(Protocol):
+    """What a place can do besides that can say in advance when it would begin with a part."""
+
+    def outlook(self, accelerator: str, devices: int, timeout_s: float) -> str:
+        """Say whether a part would be taken, and when it would begin; raises nothing, submits nothing."""
+
+
 class Unmetered:
     """The answers of a place that has no accounts and counts nothing."""
 

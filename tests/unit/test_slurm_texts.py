@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.backends import Intent, State
+from builder.backends import State
 from builder.backends.slurm import words
 from builder.backends.slurm.cluster import Job, refuse
 from builder.backends.slurm.profile import Profile
@@ -106,10 +106,10 @@ def test_a_request_that_cannot_be_made_is_refused() -> None:
         Profile(scratch='a"b').folder()
 
 
-def test_a_job_asks_for_its_own_time_and_is_not_requeued(tmp_path: Path) -> None:
+def test_a_job_asks_for_its_own_time_and_is_not_requeued() -> None:
     """The limit is the kernel's and two minutes more; the profile's own options come last and win."""
-    intent = Intent("r", 1, "ferry-r-1", tmp_path, "t4", timeout_s=600.0, devices=2)
-    asked = Profile(partition="gpu", account="lab", qos="short", extra=("--mem=8G",)).job(intent)
+    profile = Profile(partition="gpu", account="lab", qos="short", extra=("--mem=8G",))
+    asked = profile.job("t4", 2, 600.0)
     assert asked[:4] == ["--no-requeue", "--nodes=1", "--ntasks=1", "--time=12"]
     assert asked[4:] == ["--gres=gpu:t4:2", "--partition=gpu", "--account=lab", "--qos=short", "--mem=8G"]
 

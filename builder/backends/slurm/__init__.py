@@ -79,10 +79,11 @@ class Slurm(Unmetered):
             return [*self._submit(intents[:half]), *self._submit(intents[half:])]
         array = _array(len(intents), self.profile.throttle)
         longest = max(intents, key=lambda intent: intent.timeout_s or float("inf"))
+        options = self.profile.job(longest.accelerator, longest.devices, longest.timeout_s)
         # Options here go before those in the user's environment; a name is how a lost answer is found again.
         outlet = f"--output={slugs[0]}/slurm{'-%a' if array else ''}.out"  # of Slurm's own words
         sbatch = ["sbatch", "--parsable", f"--job-name={slugs[0]}", outlet, "--open-mode=append", *array]
-        argv = self._sh(_SUBMIT, slugs[0], "".join(array), *slugs, "--", *sbatch, *self.profile.job(longest))
+        argv = self._sh(_SUBMIT, slugs[0], "".join(array), *slugs, "--", *sbatch, *options)
         answer = self.cluster.ask(argv, script)
         refuse(answer)
         lines = answer.out.decode(errors="replace").split("\n")
@@ -92,6 +93,10 @@ class Slurm(Unmetered):
         ids = [f"{said[1]}_{index}" for index in range(len(slugs))] if array else [said[1]]
         jobs = [Job(job, said[2] or "", f"{lines[0]}/{slug}") for job, slug in zip(ids, slugs, strict=True)]
         return [self._submission(job, slug) for job, slug in zip(jobs, slugs, strict=True)]
+
+    def outlook(self, accelerator: str, devices: int, timeout_s: float) -> str:
+        """Say what `sbatch --test-only` says to a part, now."""
+        return examination.outlook(self.cluster, self.profile, accelerator, devices, timeout_s)
 
     def find(self, intent: Intent) -> Submission | None:
         """Look for a job by its name: in its folder, the queue, the accounting."""

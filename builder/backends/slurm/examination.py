@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from builder.backends import Finding
 from builder.backends.slurm.cluster import Cluster
 from builder.backends.slurm.profile import Profile
+from builder.commands import Answer
 from builder.errors import FerryError, InfrastructureError
 
 START_S = 60  # so long may the short job wait for its node
@@ -42,12 +44,26 @@ def _answers(cluster: Cluster) -> Iterator[Finding]:
 def _tried(cluster: Cluster, profile: Profile, accelerator: str) -> Finding:
     """Let sbatch say whether it would take a job with such a GPU."""
     asked = [*profile.request(accelerator), *profile.options()]
-    answer = cluster.ask(
-        ["sbatch", "--test-only", "--nodes=1", "--ntasks=1", "--time=1", *asked, "--wrap=true"]
-    )
+    answer = _test(cluster, profile.job(accelerator, 0, 60.0))
     said = f"{' '.join(asked)}: {answer.complaint.removeprefix('sbatch: ')}"
     mend = "see gpu_request, types and partition in the profile" if answer.code else ""
     return Finding(f"accelerator {accelerator}", said, mend)
+
+
+def outlook(cluster: Cluster, profile: Profile, accelerator: str, devices: int, timeout_s: float) -> str:
+    """Say when sbatch would begin with a job, or why it would not; see `TriesOut`."""
+    try:
+        answer = _test(cluster, profile.job(accelerator, devices, timeout_s))
+    except FerryError as problem:
+        return problem.message
+    if answer.code:
+        return f"Slurm would refuse it: {answer.complaint}"
+    found = re.search(r"to start at (\S+).* on nodes (\S+)", answer.complaint)
+    return f"Slurm would begin at {found[1]} on {found[2]}" if found else answer.complaint
+
+
+def _test(cluster: Cluster, options: Sequence[str]) -> Answer:
+    return cluster.ask(["sbatch", "--test-only", *options, "--wrap=true"])
 
 
 def _torch(cluster: Cluster, profile: Profile) -> Finding:

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from builder.backends import Intent
 from builder.config import DURATION
 from builder.errors import RefusedHereError
 
@@ -95,12 +94,12 @@ class Profile:
         """Return the longest limit that a kernel may have in a job there, in seconds."""
         return max(60.0, self.time_limit - SPARE_S)
 
-    def job(self, intent: Intent) -> list[str]:
+    def job(self, accelerator: str, devices: int, timeout_s: float) -> list[str]:
         """Return what sbatch is told of a part's job: one task on one node, GPUs, time."""
         requeue = "--requeue" if self.requeue else "--no-requeue"
-        limit = [f"--time={math.ceil((intent.timeout_s + SPARE_S) / 60)}"] if intent.timeout_s else []
+        limit = [f"--time={math.ceil((timeout_s + SPARE_S) / 60)}"] if timeout_s else []
         one = ["--nodes=1", "--ntasks=1"]
-        return [requeue, *one, *limit, *self.request(intent.accelerator, intent.devices), *self.options()]
+        return [requeue, *one, *limit, *self.request(accelerator, devices), *self.options()]
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:

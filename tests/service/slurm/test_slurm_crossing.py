@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,14 @@ def test_doctor_tries_a_profile_out(project: Project) -> None:
         file.write('\n[backends.slurm.wrong]\npartition = "nowhere"\n')
     said = project.ferry("doctor", "--backend", "slurm:wrong", code=3)
     assert "Invalid partition" in said or "invalid partition" in said
+
+
+def test_a_plan_says_when_a_job_would_begin(project: Project) -> None:
+    """`ferry plan` asks sbatch itself, and submits nothing."""
+    words = ("plan", "--backend", "slurm:short", "--shapes", "1")
+    said = project.ferry(*words, "--accelerator", "t4")
+    assert re.search(r"Slurm would begin at 2\d{3}-\S+ on n", said)
+    assert "Slurm would refuse it" in project.ferry(*words, "--accelerator", "t4", "--devices", "3")
 
 
 def test_a_requeued_run_has_each_row_once(project: Project) -> None:
