@@ -21,7 +21,7 @@ from builder.runs import Run
 from builder.spec import RunSpec
 from builder.waiting import Watch
 from tests.service.sshd.backing import FOREVER, folder_of, part, started, until, until_state
-from tests.service.sshd.server import Sshd, free_port
+from tests.service.sshd.server import Sshd, free_port, sshd
 from tests.service.sshd.wire import Wire
 
 TALKATIVE = """
@@ -253,11 +253,18 @@ def test_a_folder_that_is_not_ours_refuses(
 # --- a pool -----------------------------------------------------------------------------------------------
 
 
-def test_a_pool_gives_a_run_to_the_least_busy_host(machine: Sshd, strange_machine: Sshd) -> None:
+@pytest.fixture
+def other_machine() -> Iterator[Sshd]:
+    """Another machine: `$WHICH` in a folder's name tells them apart."""
+    with sshd(settings="SetEnv WHICH=other\n") as started:
+        yield started
+
+
+def test_a_pool_gives_a_run_to_the_least_busy_host(machine: Sshd, other_machine: Sshd) -> None:
     """Hosts that do not answer get nothing; of those that do, the one with the fewest runs gets it."""
     machine.name("down", free_port())
-    ways = {"box1": machine.runner(), "box2": strange_machine.runner(), "down": machine.runner("down")}
-    profile = Profile(hosts=tuple(ways), folder=f"{strange_machine.there}/pool-$USER")
+    ways = {"box1": machine.runner(), "box2": other_machine.runner(), "down": machine.runner("down")}
+    profile = Profile(hosts=tuple(ways), folder=f"{other_machine.there}/pool-$WHICH")
     pool = Ssh("pool", profile, lambda host: ways[host])
     runs = [started(pool, part(FOREVER, number)) for number in (1, 2)]
     assert [run.reference.partition(":")[0] for run in runs] == ["box1", "box2"]
