@@ -102,9 +102,7 @@ def _cards(desk: Desk, job: dict[str, Any]) -> dict[Card, IO[str]]:
     """Return a run's cards with the locks on them; one run at a time has the turn, until it has all."""
     folder = desk.folder.parent / f"cards-{socket.gethostname()}"
     folder.mkdir(exist_ok=True)
-    with (folder / "turn").open("a") as turn:
-        put(desk.waits_for, "other runs on this machine were here before")
-        fcntl.flock(turn, fcntl.LOCK_EX)
+    with _turn(desk, folder / "turn"):
         wanted = fitting(find_gpus(), job)
         need = min(job["devices"] or len(wanted), len(wanted))
         locks: dict[Card, IO[str]] = {}
@@ -118,6 +116,16 @@ def _cards(desk: Desk, job: dict[str, Any]) -> dict[Card, IO[str]]:
             if said(desk.waits_for) != text:
                 put(desk.waits_for, text)
             time.sleep(LOOK_S)
+
+
+def _turn(desk: Desk, path: Path) -> IO[str]:
+    """Return the lock of whoever may choose cards next, once it is ours."""
+    if turn := _taken(path):
+        return turn
+    put(desk.waits_for, "other runs on this machine were here before")
+    turn = path.open("a")
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    return turn
 
 
 def fitting(gpus: Sequence[Card], job: dict[str, Any]) -> list[Card]:

@@ -41,7 +41,7 @@ def test_two_runs_never_share_a_card(place: Making, three_cards: str) -> None:
     third = backend.submit(part(CARDS, 4, **asked))
     until(lambda: "waits for 1 of NVIDIA H200 0, NVIDIA H200 1" in backend.status([third])[0].message)
     fourth = backend.submit(part(CARDS, 5, **asked))
-    until_state(backend, fourth, State.QUEUED)
+    until(lambda: "were here before" in backend.status([fourth])[0].message)
     backend.stop(fourth)
     assert backend.status([fourth])[0].state is State.CANCELLED
     backend.stop(runs[1])
