@@ -7,6 +7,7 @@ device. An import that the code can do without (`try … except ImportError`, `i
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator
@@ -56,6 +57,7 @@ class Module:
         return name in self.names or ANYTHING in self.names
 
 
+@functools.lru_cache(maxsize=1024)  # whoever builds several kernels reads the same files again
 def read_module(path: str, data: bytes, shown: str) -> Module:
     """Read the text `data` of `path` in the bundle. RefusedHereError, file and line, if it is no Python."""
     try:
@@ -72,7 +74,8 @@ def read_module(path: str, data: bytes, shown: str) -> Module:
     name, is_package = _module_name(path)
     scanner = _Scanner(name if is_package else name.rpartition(".")[0])
     scanner.visit(tree)
-    return Module(name, shown, tuple(scanner.found), frozenset(_names(tree, is_package)))
+    names = frozenset(_names(tree, is_package)) | scanner.globals
+    return Module(name, shown, tuple(scanner.found), names)
 
 
 def _module_name(path: str) -> tuple[str, bool]:
@@ -96,9 +99,6 @@ def _names(tree: ast.Module, is_package: bool) -> Iterator[str]:
                 yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
             case ast.Call(func=ast.Name(id="globals" | "vars" | "exec")):
                 yield ANYTHING
-    for inner in ast.walk(tree):
-        if isinstance(inner, ast.Global):
-            yield from inner.names
 
 
 def _top_level(node: ast.AST) -> Iterator[ast.AST]:
@@ -110,11 +110,12 @@ def _top_level(node: ast.AST) -> Iterator[ast.AST]:
 
 
 class _Scanner(ast.NodeVisitor):
-    """Collects imports in order, with what makes them optional."""
+    """Collects imports in order, with what makes them optional, and what functions declare global."""
 
     def __init__(self, package: str) -> None:
         self.package = package
         self.found: list[Import] = []
+        self.globals: set[str] = set()
         self.optional = False
         self.instead_of: tuple[Import, ...] = ()
 
@@ -134,6 +135,9 @@ class _Scanner(ast.NodeVisitor):
             ) if not module.startswith("."):
                 self._add(module, node.lineno)
         self.generic_visit(node)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        self.globals |= set(node.names)
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
