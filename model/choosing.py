@@ -54,6 +54,7 @@ def problem(x: Tensor, weights: Weights) -> router.Problem:
         device,
         capability,
         str(x.dtype).removeprefix("torch."),
+        x.is_cuda and allows_tf32(),
         batch,
         seq_len,
         width,
@@ -62,3 +63,11 @@ def problem(x: Tensor, weights: Weights) -> router.Problem:
         config.num_layers,
         config.causal,
     )
+
+
+def allows_tf32() -> bool:
+    """Whether torch may compute float32 products in TF32; where it does not say, it does not."""
+    try:
+        return bool(torch.backends.cuda.matmul.allow_tf32)
+    except RuntimeError:  # the old and the new way of setting it were mixed
+        return False

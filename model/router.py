@@ -2,7 +2,8 @@
 
 A route is one file in `routes/`; its file name is its name. A name in `CHOICES` is no file: it stands for
 what the router picks. It picks, in this order, what was measured fastest on this device at this shape, what
-was at the nearest shape measured, what `rule` says; whatever refuses the input is passed over.
+was at the nearest shape measured, what `rule` says; whatever refuses the input is passed over. The table is
+`routes/table.json`, which `ferry tune` derives from committed runs.
 """
 
 from __future__ import annotations
@@ -40,11 +41,15 @@ REACH = {"d_model": 1.0, "seq_len": 2.0, "tokens": 3.0}
 
 @dataclass(frozen=True)
 class Problem:
-    """What a choice depends on: a shape on a device. `capability` is (0, 0) on a CPU."""
+    """What a choice depends on: a shape on a device, and whether float32 products may be TF32 there.
+
+    `capability` is (0, 0) on a CPU.
+    """
 
     device: str
     capability: tuple[int, int]
     dtype: str
+    tf32: bool
     batch: int
     seq_len: int
     d_model: int
@@ -77,6 +82,7 @@ class Entry:
     route: str
     levers: dict[str, str]
     run: str
+    measured: frozenset[str]  # the routes that were compared
 
 
 def files() -> tuple[str, ...]:
@@ -103,10 +109,13 @@ def load(name: str) -> Route:
 def options(choice: str, problem: Problem) -> Iterator[Option]:
     """What a choice may take for a problem, the best first; the last, `sdpa`, serves every input."""
     choice = SAFE if choice == AUTO else choice
-    entry = nearest([entry for entry in table() if entry.choice == choice], problem)
+    ruled = (*rule(choice, problem), LAST)
+    # An entry decides among what was measured; it says nothing against a route that was not.
+    entries = [entry for entry in table() if entry.choice == choice and ruled[0] in entry.measured]
+    entry = nearest(entries, problem)
     if entry is not None:
         yield Option(entry.route, f"measured in {entry.run}", entry.levers)
-    for route in (*rule(choice, problem), LAST):
+    for route in ruled:
         yield Option(route, "rule", served(route, choice))
 
 
@@ -125,8 +134,8 @@ def nearest(entries: list[Entry], problem: Problem) -> Entry | None:
 def distance(entry: Entry, problem: Problem) -> float:
     """How far a measured problem is from this one; infinite where it says nothing about it."""
     other = entry.problem
-    same = (other.dtype, other.causal) == (problem.dtype, problem.causal)
-    if not same or other.capability != problem.capability:
+    same = all(getattr(other, name) == getattr(problem, name) for name in ("capability", "dtype", "causal"))
+    if not same or (problem.dtype == "float32" and other.tf32 != problem.tf32):
         return math.inf
     steps = {name: doublings(getattr(other, name), getattr(problem, name)) for name in REACH}
     if any(steps[name] > reach for name, reach in REACH.items()):
@@ -182,6 +191,7 @@ def _entry(line: dict[str, object]) -> Entry:
         str(line["device"]),
         (int(major), int(minor)),
         str(line["dtype"]),
+        bool(line["tf32"]),
         batch,
         seq_len,
         d_model,
@@ -191,4 +201,5 @@ def _entry(line: dict[str, object]) -> Entry:
         bool(line["causal"]),
     )
     levers = cast("dict[str, str]", line["levers"])
-    return Entry(str(line["choice"]), problem, str(line["route"]), levers, str(line["run"]))
+    measured = frozenset(name.partition(" ")[0] for name in cast("dict[str, float]", line["ms"]))
+    return Entry(str(line["choice"]), problem, str(line["route"]), levers, str(line["run"]), measured)
