@@ -3,8 +3,7 @@
     x += out(attention(LN(x)));  x += ffn_out(gelu(ffn_in(LN(x))))   for each layer;  y = LN(x)
 
 The residual rows stay in registers for all layers, in float32. A layer's q, k and v go to scratch memory as
-float16 halves; attention walks the keys with a running maximum and sum, and each head's result goes through
-its slice of the output projection at once, so there is neither a score matrix nor a merged [S,D]. Between
+float16 halves; attention walks the keys with a running maximum and sum, so there is no score matrix. Between
 layers a sequence's blocks wait for each other's keys, causal ones for the earlier blocks alone. Where
 the blocks of a sequence could not all run at once, there is one launch a layer instead.
 
@@ -198,6 +197,7 @@ class Stack:
             "BLOCK_N": tuning.block_n,
             "TOGETHER": _chunk(self._heads, tuning.together),
             "QKV_CHUNK": _chunk(3 * self._across, tuning.qkv_chunk),
+            "OUT_CHUNK": _chunk(self._across, tuning.ffn_chunk),
             "FFN_CHUNK": _chunk(self._hidden, tuning.ffn_chunk),
             "STAGES": tuning.stages,
             "BUFFERS": self._buffers(tuning),

@@ -1,6 +1,7 @@
 """The jitted attention of the op `stack`: one head after the other, or several at once.
 
-The names of widths and the layout of the scratch memory are those of `stack_kernel`.
+Names of widths and the layout of the scratch memory are those of `stack_kernel`. A head's result takes the
+place of its q there, as the halves that the output projection reads: nothing is kept from head to head.
 """
 
 from __future__ import annotations
@@ -8,18 +9,74 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .tiles import halves, load_halves, load_rows, product
+from .tiles import halves, load_halves, load_rows, product, store_halves
+
+
+@triton.jit
+def walk(
+    q_hi,
+    q_lo,
+    top,
+    shares,
+    result,
+    k_ptr,
+    v_ptr,
+    lo_offset,
+    valid_ptr,
+    rows,
+    begin,
+    end,
+    ALL_SEEN: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    MASKED: tl.constexpr,
+    SPLIT: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """One head over the keys from `begin` to `end`: running maximum, sum of shares, their sum of values.
+
+    ALL_SEEN: every row sees every one of these keys, and they come in whole steps.
+    """
+    lanes = tl.arange(0, q_hi.shape[1])
+    for start in tl.range(begin, end, BLOCK_N, num_stages=STAGES):
+        keys = start + tl.arange(0, BLOCK_N)
+        cells = keys[:, None] * q_hi.shape[1] + lanes[None, :]
+        scores = tl.zeros([rows.shape[0], BLOCK_N], tl.float32)
+        if ALL_SEEN:
+            k_hi, k_lo = load_halves(k_ptr + cells, lo_offset, SPLIT)
+            v_hi, v_lo = load_halves(v_ptr + cells, lo_offset, SPLIT)
+            scores = product(q_hi, q_lo, tl.trans(k_hi), tl.trans(k_lo), scores, SPLIT)
+        else:
+            keys_ok = keys < end  # what lies beyond may not be written yet
+            k_hi, k_lo = load_rows(k_ptr + cells, lo_offset, keys_ok[:, None], SPLIT)
+            v_hi, v_lo = load_rows(v_ptr + cells, lo_offset, keys_ok[:, None], SPLIT)
+            scores = product(q_hi, q_lo, tl.trans(k_hi), tl.trans(k_lo), scores, SPLIT)
+            if MASKED:
+                keys_ok = tl.load(valid_ptr + keys, mask=keys_ok, other=0) != 0
+            seen = keys_ok[None, :]
+            if CAUSAL:
+                seen = seen & (keys[None, :] <= rows[:, None])
+            scores = tl.where(seen, scores, float("-inf"))
+        new_top = tl.maximum(top, tl.max(scores, 1))
+        # Where no key counts so far, -inf - -inf would be nan.
+        finite = tl.where(new_top == float("-inf"), 0.0, new_top) if MASKED else new_top
+        shrink = tl.exp2(top - finite)
+        p = tl.exp2(scores - finite[:, None])
+        shares = shares * shrink + tl.sum(p, 1)
+        p_hi, p_lo = halves(p, SPLIT)
+        result = product(p_hi, p_lo, v_hi, v_lo, result * shrink[:, None], SPLIT)
+        top = new_top
+    return top, shares, result
 
 
 @triton.jit
 def attend(
     scratch_ptr,
-    weights_ptr,
     valid_ptr,
     rows,
+    first_row,
     end,
     seq_len,
-    WIDTH: tl.constexpr,
     HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -29,64 +86,41 @@ def attend(
     BLOCK_N: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Attention of these rows to the keys before `end`, through the output projection, not yet unscaled."""
-    ACROSS: tl.constexpr = HEADS * HEAD_DIM
+    """Attention of these rows, the first of which is `first_row`, to the keys before `end`."""
     BLOCK_M: tl.constexpr = rows.shape[0]
-    lanes = tl.arange(0, HEAD_DIM)
-    width = tl.arange(0, WIDTH)
-    part = ACROSS * seq_len
+    part = HEADS * HEAD_DIM * seq_len
     lo_offset = 3 * part
     rows_ok = (rows < seq_len)[:, None]
-    total = tl.zeros([BLOCK_M, WIDTH], tl.float32)
+    cells = rows[:, None] * HEAD_DIM + tl.arange(0, HEAD_DIM)[None, :]
+    whole = 0 if MASKED else (first_row if CAUSAL else end) // BLOCK_N * BLOCK_N
     for head in tl.range(0, HEADS, num_stages=1):
         q_ptr = scratch_ptr + head * seq_len * HEAD_DIM
-        q_hi, q_lo = load_rows(
-            q_ptr + rows[:, None] * HEAD_DIM + lanes[None, :], lo_offset, rows_ok, SPLIT_ATTENTION
-        )
+        q_hi, q_lo = load_rows(q_ptr + cells, lo_offset, rows_ok, SPLIT_ATTENTION)
         top = tl.full([BLOCK_M], float("-inf"), tl.float32)
         shares = tl.zeros([BLOCK_M], tl.float32)
         result = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
-        for start in tl.range(0, end, BLOCK_N, num_stages=STAGES):
-            keys = start + tl.arange(0, BLOCK_N)
-            keys_ok = keys < end  # what lies beyond may not be written yet
-            cells = q_ptr + part + keys[:, None] * HEAD_DIM + lanes[None, :]
-            k_hi, k_lo = load_rows(cells, lo_offset, keys_ok[:, None], SPLIT_ATTENTION)
-            v_hi, v_lo = load_rows(cells + part, lo_offset, keys_ok[:, None], SPLIT_ATTENTION)
-            scores = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-            scores = product(q_hi, q_lo, tl.trans(k_hi), tl.trans(k_lo), scores, SPLIT_ATTENTION)
-            if MASKED:
-                keys_ok = tl.load(valid_ptr + keys, mask=keys_ok, other=0) != 0
-            seen = keys_ok[None, :]
-            if CAUSAL:
-                seen = seen & (keys[None, :] <= rows[:, None])
-            scores = tl.where(seen, scores, float("-inf"))
-            new_top = tl.maximum(top, tl.max(scores, 1))
-            # Where no key counts so far, -inf - -inf would be nan.
-            finite = tl.where(new_top == float("-inf"), 0.0, new_top) if MASKED else new_top
-            shrink = tl.exp2(top - finite)
-            p = tl.exp2(scores - finite[:, None])
-            shares = shares * shrink + tl.sum(p, 1)
-            p_hi, p_lo = halves(p, SPLIT_ATTENTION)
-            result = product(p_hi, p_lo, v_hi, v_lo, result * shrink[:, None], SPLIT_ATTENTION)
-            top = new_top
+        if not MASKED:
+            top, shares, result = walk(
+                q_hi, q_lo, top, shares, result, q_ptr + part, q_ptr + 2 * part, lo_offset, valid_ptr,
+                rows, 0, whole, True, CAUSAL, MASKED, SPLIT_ATTENTION, BLOCK_N, STAGES,
+            )  # fmt: skip
+        top, shares, result = walk(
+            q_hi, q_lo, top, shares, result, q_ptr + part, q_ptr + 2 * part, lo_offset, valid_ptr,
+            rows, whole, end, False, CAUSAL, MASKED, SPLIT_ATTENTION, BLOCK_N, STAGES,
+        )  # fmt: skip
         if MASKED:
             shares = tl.where(shares == 0.0, 1.0, shares)
-        o_hi, o_lo = halves(result / shares[:, None], SPLIT_OUT)
-        w_ptr = weights_ptr + head * HEAD_DIM * WIDTH
-        w_hi, w_lo = load_halves(w_ptr + lanes[:, None] * WIDTH + width[None, :], ACROSS * WIDTH, SPLIT_OUT)
-        total = product(o_hi, o_lo, w_hi, w_lo, total, SPLIT_OUT)
-    return total
+        tl.debug_barrier()  # others of the block may still read this head's q
+        store_halves(q_ptr + cells, lo_offset, result / shares[:, None], rows_ok, SPLIT_OUT)
 
 
 @triton.jit
 def attend_together(
     scratch_ptr,
-    weights_ptr,
     valid_ptr,
     rows,
     end,
     seq_len,
-    WIDTH: tl.constexpr,
     HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -98,21 +132,15 @@ def attend_together(
     STAGES: tl.constexpr,
 ):
     """The same as `attend`, TOGETHER heads at once: what few rows wait for, they wait for once."""
-    ACROSS: tl.constexpr = HEADS * HEAD_DIM
-    DEPTH: tl.constexpr = TOGETHER * HEAD_DIM
     BLOCK_M: tl.constexpr = rows.shape[0]
     lanes = tl.arange(0, HEAD_DIM)[None, None, :]
-    width = tl.arange(0, WIDTH)
-    depth = tl.arange(0, DEPTH)
-    part = ACROSS * seq_len
+    part = HEADS * HEAD_DIM * seq_len
     lo_offset = 3 * part
     rows_ok = (rows < seq_len)[None, :, None]
-    total = tl.zeros([BLOCK_M, WIDTH], tl.float32)
     for first in tl.range(0, HEADS, TOGETHER, num_stages=1):
         heads_ptr = scratch_ptr + (first + tl.arange(0, TOGETHER))[:, None, None] * seq_len * HEAD_DIM
-        q_hi, q_lo = load_rows(
-            heads_ptr + rows[None, :, None] * HEAD_DIM + lanes, lo_offset, rows_ok, SPLIT_ATTENTION
-        )
+        q_ptr = heads_ptr + rows[None, :, None] * HEAD_DIM + lanes
+        q_hi, q_lo = load_rows(q_ptr, lo_offset, rows_ok, SPLIT_ATTENTION)
         top = tl.full([TOGETHER, BLOCK_M], float("-inf"), tl.float32)
         shares = tl.zeros([TOGETHER, BLOCK_M], tl.float32)
         result = tl.zeros([TOGETHER, BLOCK_M, HEAD_DIM], tl.float32)
@@ -142,9 +170,5 @@ def attend_together(
             top = new_top
         if MASKED:
             shares = tl.where(shares == 0.0, 1.0, shares)
-        merged = tl.reshape(tl.permute(result / shares[:, :, None], 1, 0, 2), [BLOCK_M, DEPTH])
-        o_hi, o_lo = halves(merged, SPLIT_OUT)
-        w_ptr = weights_ptr + (first * HEAD_DIM + depth[:, None]) * WIDTH + width[None, :]
-        w_hi, w_lo = load_halves(w_ptr, ACROSS * WIDTH, SPLIT_OUT)
-        total = product(o_hi, o_lo, w_hi, w_lo, total, SPLIT_OUT)
-    return total
+        tl.debug_barrier()  # others of the block may still read these heads' q
+        store_halves(q_ptr, lo_offset, result / shares[:, :, None], rows_ok, SPLIT_OUT)

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from .stack_attention import attend, attend_together
-from .tiles import gelu, halves, load_halves, normalised, product, store_halves
+from .tiles import gelu, halves, load_halves, load_rows, normalised, product, store_halves
 
 
 @triton.jit
@@ -49,6 +49,38 @@ def project(
             None, :
         ]
         store_halves(scratch_ptr + cells, ALL * seq_len, result, (rows < seq_len)[:, None], SPLIT_ATTENTION)
+
+
+@triton.jit
+def project_out(
+    scratch_ptr,
+    weights_ptr,
+    rows,
+    seq_len,
+    WIDTH: tl.constexpr,
+    HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    SPLIT_OUT: tl.constexpr,
+    CHUNK: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """The output projection of the heads' results in the scratch, not yet unscaled."""
+    ACROSS: tl.constexpr = HEADS * HEAD_DIM
+    width = tl.arange(0, WIDTH)
+    total = tl.zeros([rows.shape[0], WIDTH], tl.float32)
+    for start in tl.range(0, ACROSS, CHUNK, num_stages=STAGES):
+        depth = start + tl.arange(0, CHUNK)
+        cells = ((depth // HEAD_DIM)[None, :] * seq_len + rows[:, None]) * HEAD_DIM + (depth % HEAD_DIM)[
+            None, :
+        ]
+        o_hi, o_lo = load_rows(
+            scratch_ptr + cells, 3 * ACROSS * seq_len, (rows < seq_len)[:, None], SPLIT_OUT
+        )
+        w_hi, w_lo = load_halves(
+            weights_ptr + depth[:, None] * WIDTH + width[None, :], ACROSS * WIDTH, SPLIT_OUT
+        )
+        total = product(o_hi, o_lo, w_hi, w_lo, total, SPLIT_OUT)
+    return total
 
 
 @triton.jit
@@ -136,6 +168,7 @@ def stack_kernel(
     BLOCK_N: tl.constexpr,
     TOGETHER: tl.constexpr,
     QKV_CHUNK: tl.constexpr,
+    OUT_CHUNK: tl.constexpr,
     FFN_CHUNK: tl.constexpr,
     STAGES: tl.constexpr,
     BUFFERS: tl.constexpr,
@@ -198,15 +231,19 @@ def stack_kernel(
             tl.debug_barrier()  # what a thread wrote, others of its block read
         heads_ptr = scratch_ptr + (layer % BUFFERS) * seq_len * BUFFER
         if TOGETHER == 1:
-            attended = attend(
-                heads_ptr, weights + OUT, valid_ptr, rows, end, seq_len,
-                WIDTH, HEADS, HEAD_DIM, CAUSAL, MASKED, SPLIT_ATTENTION, SPLIT_OUT, BLOCK_N, STAGES,
+            attend(
+                heads_ptr, valid_ptr, rows, block * BLOCK_M, end, seq_len, HEADS, HEAD_DIM, CAUSAL, MASKED,
+                SPLIT_ATTENTION, SPLIT_OUT, BLOCK_N, STAGES,
             )  # fmt: skip
         else:
-            attended = attend_together(
-                heads_ptr, weights + OUT, valid_ptr, rows, end, seq_len, WIDTH, HEADS, HEAD_DIM,
-                CAUSAL, MASKED, SPLIT_ATTENTION, SPLIT_OUT, TOGETHER, BLOCK_N, STAGES,
+            attend_together(
+                heads_ptr, valid_ptr, rows, end, seq_len, HEADS, HEAD_DIM, CAUSAL, MASKED,
+                SPLIT_ATTENTION, SPLIT_OUT, TOGETHER, BLOCK_N, STAGES,
             )  # fmt: skip
+        tl.debug_barrier()
+        attended = project_out(
+            heads_ptr, weights + OUT, rows, seq_len, WIDTH, HEADS, HEAD_DIM, SPLIT_OUT, OUT_CHUNK, STAGES
+        )
         x += attended * tl.load(vectors + UNSCALE + 1) + tl.load(vectors + OUT_BIAS + columns)[None, :]
         fed = feed_forward(
             x, weights + FFN_IN, weights + FFN_OUT, vectors + FFN_IN_BIAS, tl.load(vectors + UNSCALE + 2),

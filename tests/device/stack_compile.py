@@ -27,12 +27,12 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Built:
-    """Bytes of shared memory of a block and of stack of a thread, registers of a thread, instructions."""
+    """Bytes of shared memory of a block and of stack of a thread; instructions, and spills in inner loops."""
 
     shared: int
     stack: int
-    registers: int
     tensor_instructions: int
+    inner_spills: int
 
 
 def build(capability: int, constants: dict[str, object], tuning: Tuning, folder: Path) -> Built:
@@ -55,11 +55,32 @@ def build(capability: int, constants: dict[str, object], tuning: Tuning, folder:
     cubin.write_bytes(kernel.asm["cubin"])
     tools = Path(triton.__file__).parent / "backends/nvidia/bin"
     usage = _output(tools / "cuobjdump", "-res-usage", cubin)
-    found = re.search(r"REG:(\d+) STACK:(\d+)", usage)
+    found = re.search(r"STACK:(\d+)", usage)
     assert found, usage
     code = _output(tools / "nvdisasm", "-c", cubin)
     tensor = re.findall(r"\b(?:HMMA|HGMMA)\b", code)
-    return Built(kernel.metadata.shared, int(found[2]), int(found[1]), len(tensor))
+    return Built(kernel.metadata.shared, int(found[1]), len(tensor), _inner_spills(code))
+
+
+def _inner_spills(code: str) -> int:
+    """Moves to and from the stack in loops that hold no other loop: stretches behind a backward branch."""
+    labels: dict[str, int] = {}
+    instructions: list[str] = []
+    for line in code.splitlines():
+        if label := re.match(r"\s*(\.L_x_\d+):", line):
+            labels[label[1]] = len(instructions)
+        elif instruction := re.search(r"/\*[0-9a-f]{4,}\*/\s+(.*?);", line):
+            instructions.append(instruction[1])
+    targets = {
+        index: labels[branch[1]]
+        for index, text in enumerate(instructions)
+        if (branch := re.search(r"BRA.*`\((\.L_x_\d+)\)", text)) and branch[1] in labels
+    }
+    # The last branch, which goes to itself, is no loop.
+    loops = [(begin, end) for end, begin in targets.items() if begin < end]
+    inner = [a for a in loops if not any(a != b and a[0] <= b[0] and b[1] <= a[1] for b in loops)]
+    spills = re.compile(r"\b(?:STL|LDL)\b")
+    return sum(bool(spills.search(text)) for begin, end in inner for text in instructions[begin : end + 1])
 
 
 def _output(*command: object) -> str:
