@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from builder import crossing, parting, places, planning, runs
+from builder import crossing, history, knowing, parting, places, planning, runs, takenover
 from builder.bundle import make_bundle
 from builder.clock import Clock
 from builder.expecting import costs_of
@@ -26,11 +26,13 @@ def begin(spec: RunSpec, clock: Clock, tell: Tell, rehearsal: bool = False) -> S
         spec, run_id=runs.new_run_id(), created_at=runs.now_text(), git_commit=commit, git_dirty=dirty
     )
     bundle = make_bundle(spec)
-    plan = planning.make(spec, clock)
+    past = history.gather({case.shape.key for case in spec.cases})
+    plan = planning.make(knowing.recall(spec, bundle, past, clock), clock, past)
     for sentence in planning.summary(plan):
         tell(sentence)
     plan.refuse_nothing()
     with runs.create(plan.spec) as draft:
+        takenover.take_over(plan.spec.known, draft.folder)
         for first in plan.foreseen.parts[:1]:
             cases = [case for case in spec.cases if case.id in first.cases]
             limits = plan.places[first.place].backend.limits()

@@ -49,6 +49,7 @@ def part_spec(spec: RunSpec, place: str, cases: Iterable[Case], limits: Limits) 
         accelerator=places.accelerator_of(place, spec),
         parts=0,
         budget_s=0.0,
+        reuse=False,
         left_out={},
         known={},
     )

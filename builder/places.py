@@ -84,7 +84,7 @@ def _look(name: str, spec: RunSpec, clock: Clock) -> Known:
     asked = accelerator_of(name, spec)
     if backend.account() and asked not in ("", "cpu"):
         slots, left_s, said = _of_account(backend, asked, slots, spec.run_id or "none yet", clock)
-    slots = min(slots, spec.parts or (slots if spec.is_dealt else 1))
+    slots = min(slots, spec.parts or (slots if SEPARATOR in spec.backend else 1))
     place = Place(
         name,
         slots=slots,

@@ -56,6 +56,11 @@ def publish(run: Run, target: Path | None = None, page: str = "") -> Published:
     """
     if not run.logs():
         raise UsageError(f"run {run.id} has no log yet", f"next: ferry pull {run.id}")
+    if run.spec.known:
+        raise UsageError(
+            f"run {run.id} has rows of other runs: {', '.join(sorted({*run.spec.known.values()}))}",
+            "publish those, or measure all in one run: --fresh",
+        )
     place = target or runs.runs_root() / PUBLISHED / run.id
     if place.exists():
         raise UsageError(f"there is something at {place} already", "name another place, or move it away")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder import results, retractions, runs
+from builder import results, retractions, runs, takenover
 from builder.errors import FerryError, UsageError
 from builder.log import refuse_no_log
 from builder.records import CaseRecord, Records, read_records
@@ -74,7 +74,7 @@ def read_all(words: Iterable[str]) -> tuple[list[Reading], list[str]]:
 
 def of_run(run: Run) -> Reading:
     """Read a run's folder. UsageError when it has no logs, or they are not its own."""
-    if not run.logs():
+    if not (run.logs() or run.spec.known):
         raise UsageError(f"run {run.id} has no log yet", f"next: ferry pull {run.id}")
     records = records_of(run)
     return Reading(run.id, records, tuple(results.rows(records)), run)
@@ -83,7 +83,8 @@ def of_run(run: Run) -> Reading:
 def records_of(run: Run) -> Records:
     """Return what a run's raw logs say of each of its cases. UsageError when one cannot be read."""
     spec = run.spec
-    return read_records(run.logs(), spec.run_id, run.planned(), spec.left_out)
+    records = read_records(run.logs(), spec.run_id, run.planned(), spec.left_out)
+    return takenover.merged(records, run, spec)
 
 
 def of_part(run: Run, part: int) -> Records | None:

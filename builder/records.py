@@ -66,7 +66,8 @@ class Records:
         results = all(case.status not in ("unknown", "not_run") for case in self.cases)
         latest = self.latest
         asked = bool(self.cases) or (latest is not None and latest.is_probe)
-        return asked and results and latest is not None and latest.is_whole and not self.foreign
+        whole = latest.is_whole if latest else all(case.origin for case in self.cases)
+        return asked and results and whole and not self.foreign
 
     @property
     def hardware(self) -> Hardware | None:

@@ -146,9 +146,9 @@ def _said(done: CaseDone | None, record: CaseRecord) -> dict[str, Any]:
         return {"status": "unknown", "error": record.reason, "route_ran": "", "route_note": ""}
     names = ("status", "error_kind", "error", "route_ran", "route_note", "tf32", "attention_backend")
     more = ("aliases_output", "samples", "first_call_s", "compile_s", "peak_mem_mib", "flags")
-    unsealed = {"unsealed": record.unsealed} if record.unsealed else {}
+    told = {"unsealed": record.unsealed, "from": record.origin}
     timed = flags_of(record) if done.status == "passed" else {}
-    flags = done.flags | _worst(done.gate) | unsealed | timed
+    flags = done.flags | _worst(done.gate) | {name: one for name, one in told.items() if one} | timed
     return {name: getattr(done, name) for name in (*names, *more)} | {"flags": flags}
 
 

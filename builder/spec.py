@@ -27,8 +27,8 @@ class RunSpec:
 
     `backend` may name several places, joined by commas, that the cases are dealt over; `parts` is how many
     parts a place has at once, 0 for what it allows; `budget_s` is the device time that all parts may use.
-    `left_out` are cases that are not to be run, by id, and why; `known` cases that have a result in the run
-    named.
+    `reuse` takes results over that other runs have under the same key. `left_out` are cases that are not to
+    be run, by id, and why; `known` those whose result is taken over from the run named.
     """
 
     suite: str
@@ -56,6 +56,7 @@ class RunSpec:
     against_path: str = ""
     parts: int = 0
     budget_s: float = 0.0
+    reuse: bool = False
     left_out: dict[str, str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
 
@@ -67,7 +68,7 @@ class RunSpec:
     @property
     def is_dealt(self) -> bool:
         """Whether its cases are dealt part by part, rather than sent as one."""
-        return "," in self.backend or self.parts > 1 or bool(self.budget_s or self.known)
+        return "," in self.backend or self.parts > 1 or self.budget_s > 0 or self.reuse
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from builder import reading, repeating, retractions, showing, turns
+from builder import reading, repeating, retractions, runs, showing, turns
 from builder.errors import UsageError
 from builder.log import LogReader
 from builder.records import CaseRecord
@@ -76,6 +76,8 @@ def why(run: Run, case: str) -> Why:
         listed = ", ".join(row.case_id for row in (pair[1] for pair in exact or found.cases))
         raise UsageError(f"{len(exact)} cases of run {run.id} begin with {case!r}", f"its cases: {listed}")
     record, row = exact[0]
+    if record.origin:
+        return why(runs.find(record.origin), record.case.id)
     try:
         words = repeating.command_for(record.case, run.spec)
     except UsageError:

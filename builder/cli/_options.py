@@ -130,6 +130,11 @@ _OPTIONS = (
     ),
     option("--case-timeout", type=DURATION, default="30m", show_default=True, help="One case's limit."),
     option("--parts", type=click.IntRange(min=0), default=0, help="Parts at once on a place; see README."),
+    option(
+        "--reuse/--fresh",
+        default=None,
+        help="Take known results over, or run all anew; over several parts they are taken over.",
+    ),
     option("--budget", "budget_s", type=DURATION, default="0", help="Device time for all parts, as 3h."),
     option(
         "--as", "form", type=click.Choice(["notebook", "script"]), default="notebook", help="What is pushed."
@@ -199,8 +204,14 @@ def make_spec(
         harness_path=str(harness.resolve()) if harness else "",
         timeout_s=rest.pop("timeout"),
         case_timeout_s=rest.pop("case_timeout"),
+        reuse=_reuses(chosen, rest.pop("reuse"), rest["parts"]),
         **{name: value for name, value in rest.items() if name not in _SELECTING},
     )
+
+
+def _reuses(backend: str, asked: bool | None, parts: int) -> bool:
+    """A sweep over several parts is dear; whoever asks one place for one part means to measure."""
+    return (places.SEPARATOR in backend or parts > 1) if asked is None else asked
 
 
 def selection_of(*, suite: str, model: Path | None, against: str | None, **rest: Any) -> Selection:

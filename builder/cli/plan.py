@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from builder import planning
+from builder import history, knowing, planning
+from builder.bundle import make_bundle
 from builder.cli._options import ConfiguredCommand, make_spec, spec_options
 from builder.cli._output import envelope, say
 from builder.clock import SystemClock
@@ -25,7 +26,11 @@ def command(as_json: bool, **options: Any) -> Exit:
     \b
     Example:  ferry plan --suite official --backend kaggle,local --budget 3h
     """
-    plan = planning.make(make_spec(**options), SystemClock())
+    spec, clock = make_spec(**options), SystemClock()
+    past = history.gather({case.shape.key for case in spec.cases})
+    if spec.reuse:
+        spec = knowing.recall(spec, make_bundle(spec), past, clock)
+    plan = planning.make(spec, clock, past)
     if as_json:
         click.echo(envelope(planning.document(plan)))
     else:
