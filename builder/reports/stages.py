@@ -14,10 +14,11 @@ _STAGES = {
     "products": r"gemm|gemv|nvjet|cublas|cutlass|addmm|matmul|bmm|\bmm\b|linear|dot",
     "softmax": r"softmax",
     "layer norm": r"layer.?norm",
-    "copies and fills": r"memcpy|memset|copy|fill|clone|cat\b",
-    "elementwise": r"elementwise|vectorized|\badd|\bmul|gelu|relu|where|mask|triton",
+    "copies and fills": r"memcpy|memset|copy|(?<!masked_)fill|clone|cat\b",
+    "elementwise": r"elementwise|vectorized|\badd|\bmul|gelu|relu|where|mask|triu|tril|triton",
 }
 REST = "all else"
+NAMES = (*_STAGES, REST)
 
 
 @dataclass(frozen=True)

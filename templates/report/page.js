@@ -149,7 +149,7 @@ async function calls() {
     data: { name: "calls", values: values() }, width: "container", height: 260,
     mark: { type: "point", filled: true, size: 14, opacity: 0.85, aria: false },
     encoding: {
-      x: { field: "call", type: "quantitative", title: "call", scale: { nice: false, padding: 8 } }, y: axis,
+      x: { field: "call", type: "quantitative", title: "call", scale: { nice: false, padding: 8 }, axis: { tickMinStep: 1, format: "~d" } }, y: axis,
       color: { field: "side", type: "nominal", legend: { title: null },
         scale: { domain: sides, range: sides.map((side) => colours[side] ?? hues.shift() ?? "var(--muted)") } },
       tooltip: [{ field: "side" }, { field: "round" }, { field: "call" }, { field: "ms", format: ".4~g", title: "ms" }],

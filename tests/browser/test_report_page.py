@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from builder.reading import Reading, read, read_all
+from harness.events import Work
 from harness.shapes import OFFICIAL, SHAPES, Case
 from tests.browser.conftest import Open, Opened
 from tests.command import run_ferry
@@ -25,6 +26,7 @@ SEEN = {
     "worst_reference": "0.5",
     "worst_output": "0.5004",
 }
+WORK = (Work("fmha", 1, 500), Work("masked_fill", 2, 300), Work("<b>", 1, 200))
 PHONE: dict[str, Any] = {"viewport": {"width": 375, "height": 740}, "is_mobile": True}
 NAMES = ("<script>alert(1)</script>", "../../etc/passwd", "\x1b[31mred", "名前\"'&", "`|*_")
 
@@ -54,6 +56,16 @@ def hostile(folder: Path) -> Reading:
     return reading_of(folder / "hostile.log", *cases, device=replace(CARD, name="</script><b>T4"))
 
 
+def cut(folder: Path) -> Reading:
+    """A run whose log breaks off, so that a planned case is unknown."""
+    path = folder / "cut.log"
+    reading_of(path, Measured(S01), Measured(S02))
+    path.write_bytes(path.read_bytes()[:4000])
+    found = read(str(path))
+    assert "unknown" in {row.status for row in found.rows}
+    return found
+
+
 def zero(folder: Path) -> Reading:
     """A run in which nothing passed."""
     return reading_of(folder / "zero.log", Measured(S01, None, None, status="failed_gate", gate=BROKEN))
@@ -65,14 +77,14 @@ def test_a_page_is_quiet_offline_and_fits(
     kind: str, settings: dict[str, Any], open_report: Open, tmp_path: Path
 ) -> None:
     """Nothing on the console, no request, every picture drawn, nothing wider than the window."""
-    one = reading_of(tmp_path / "one.log", Measured(S01, flags=SEEN))
+    one = reading_of(tmp_path / "one.log", Measured(S01, flags=SEEN, work=WORK))
     runs = {
         "official": [official()],
         "hostile": [hostile(tmp_path)],
         "zero": [zero(tmp_path)],
         "one": [one],
         "published": read_all([str(PUBLISHED)])[0],
-        "several": [official(), hostile(tmp_path), zero(tmp_path), one],
+        "several": [official(), hostile(tmp_path), zero(tmp_path), one, cut(tmp_path)],
     }[kind]
     opened = open_report(*runs, problems=("a corrupt run: <b>not read</b>",), **settings)
     page = opened.page

@@ -68,6 +68,8 @@ def test_stages_add_up_and_say_what_they_could_buy() -> None:
         ("vectorized_layer_norm_kernel<float>", "layer norm"),
         ("Memcpy DtoD (Device -> Device)", "copies and fills"),
         ("void at::native::vectorized_elementwise_kernel<4>", "elementwise"),
+        ("aten::masked_fill_", "elementwise"),
+        ("vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>", "copies and fills"),
         ("something new", REST),
     ],
 )
@@ -83,6 +85,8 @@ def test_stages_of_a_profile_are_drawn_and_written(tmp_path: Path) -> None:
     text, page = page_of(reading_of(tmp_path / "a", Measured(S01, work=work)))
     shares = {datum["stage"]: datum["share"] for datum in page.specs["stages"]["data"]["values"]}
     assert shares == {"products": 0.75, "softmax": 0.25}
+    colours = page.specs["stages"]["layer"][0]["encoding"]["color"]["scale"]
+    assert colours == {"domain": ["products", "softmax"], "range": ["var(--hue2)", "var(--hue3)"]}
     assert "4.00×" in text and "No run holds a profile" not in text
     assert "No run holds a profile" in page_of(reading_of(tmp_path / "b", Measured(S01)))[0]
 

@@ -19,6 +19,7 @@ _LONG = 60  # lines
 SIDES = ("baseline", "candidate")
 SIDE_HUES = ["var(--baseline)", "var(--accent)"]
 HUES = [f"var(--hue{number})" for number in range(1, 9)]
+OTHER = "var(--baseline)"  # what is none of the named
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from builder.reports.charts.parts import (
     HUES,
+    OTHER,
     Chart,
     Spec,
     chart,
@@ -17,7 +18,7 @@ from builder.reports.charts.parts import (
     y_axis,
 )
 from builder.reports.lines import Line
-from builder.reports.stages import stages_of
+from builder.reports.stages import NAMES, stages_of
 from builder.results import cell
 from builder.terminal import one_line
 
@@ -31,6 +32,7 @@ def stages(lines: Sequence[Line]) -> Chart | None:
             "row": line.anchor,
             "case": f"{line.label} {profile.side}",
             "stage": stage.name,
+            "place": NAMES.index(stage.name),
             "share": stage.share,
             "of the work": f"{stage.share:.1%}",
             "could buy at most": f"{stage.most:.2f}×",
@@ -40,12 +42,16 @@ def stages(lines: Sequence[Line]) -> Chart | None:
         for profile in line.record.profiles
         for stage in stages_of(profile)
     ]
-    names = list(dict.fromkeys(str(datum["stage"]) for datum in values))
+    met = {datum["stage"] for datum in values}
+    colours = dict(zip(NAMES, [*HUES[: len(NAMES) - 1], OTHER], strict=True))
+    names = [name for name in NAMES if name in met]
     about = "What the device's time goes to, by kernels' names; a share s buys 1/(1-s) at most."
+    x = x_axis("share", "share of the device's work", stack="zero", scale={"domain": [0, 1]})
     encoding = {
         "y": y_axis(),
-        "x": x_axis("share", "share of the device's work", stack="zero", scale={"domain": [0, 1]}),
-        "color": hue("stage", names, HUES),
+        "x": {**x, "axis": {**x["axis"], "format": ".0%"}},
+        "color": hue("stage", names, [colours[name] for name in names]),
+        "order": {"field": "place", "type": "quantitative"},
         "tooltip": tips("stage", "of the work", "could buy at most"),
     }
     return chart("stages", "Stages", about, values, [{"mark": {"type": "bar"}, "encoding": encoding}])
