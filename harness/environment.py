@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.cards import Card
 from harness.shapes import Case
 
-_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
+_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "CUDA_CACHE_PATH")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 Setting = tuple[str, tuple[tuple[str, str], ...]]
