@@ -32,7 +32,9 @@ while [ "$1" != -- ]; do
     mkdir -p "$1"; echo "$name${{array:+ $index}}" >"$1/job"; index=$((index + 1)); shift
 done
 shift; exec "$@\""""
-_FIND = """cd "{scratch}/$1" 2>/dev/null || exit 0; pwd -P; cat job; cat id 2>/dev/null || :"""
+_FIND = (
+    """cd "{scratch}" 2>/dev/null && pwd -P && cd "$1" 2>/dev/null && cat job && cat id 2>/dev/null || :"""
+)
 
 
 class Slurm(Unmetered):
@@ -69,7 +71,7 @@ class Slurm(Unmetered):
     def _submit(self, intents: Sequence[Intent]) -> list[Submission]:
         """Hand over one job, or one array: two where one script would be too long."""
         slugs = [intent.slug for intent in intents]
-        kernels = [(intent.folder / "kernel.py").read_text(encoding="utf-8") for intent in intents]
+        kernels = [(intent.folder / "kernel.py").read_bytes().decode() for intent in intents]
         try:
             script = job_script(self.profile, slugs, kernels)
         except RefusedHereError:
@@ -86,13 +88,18 @@ class Slurm(Unmetered):
         argv = self._sh(_SUBMIT, slugs[0], "".join(array), *slugs, "--", *sbatch, *options)
         answer = self.cluster.ask(argv, script)
         refuse(answer)
-        lines = answer.out.decode(errors="replace").split("\n")
+        return self._accepted(answer.out.decode(errors="replace").split("\n"), slugs)
+
+    def _accepted(self, lines: Sequence[str], slugs: Sequence[str]) -> list[Submission]:
+        """Read the scratch folder and sbatch's answer, `ID` or `ID;CLUSTER`."""
         said = next(filter(None, (re.fullmatch(r"(\d+)(?:;(\S+))?", line) for line in lines[1:])), None)
         if said is None:
             raise InfrastructureError("sbatch did not say what it made of the job")
-        ids = [f"{said[1]}_{index}" for index in range(len(slugs))] if array else [said[1]]
-        jobs = [Job(job, said[2] or "", f"{lines[0]}/{slug}") for job, slug in zip(ids, slugs, strict=True)]
-        return [self._submission(job, slug) for job, slug in zip(jobs, slugs, strict=True)]
+        many = len(slugs) > 1
+        return [
+            self._submission(f"{said[1]}_{index}" if many else said[1], said[2] or "", lines[0], slug)
+            for index, slug in enumerate(slugs)
+        ]
 
     def outlook(self, accelerator: str, devices: int, timeout_s: float) -> str:
         """Say what `sbatch --test-only` says to a part, now."""
@@ -101,18 +108,18 @@ class Slurm(Unmetered):
     def find(self, intent: Intent) -> Submission | None:
         """Look for a job by its name: in its folder, the queue, the accounting."""
         answer = self.cluster.ask(self._sh(_FIND, intent.slug))
-        place, job, own_id = [*answer.out.decode(errors="replace").splitlines(), "", "", ""][:3]
+        scratch, job, own_id = [*answer.out.decode(errors="replace").splitlines(), "", "", ""][:3]
         if not job:
             return None
-        name, _, index = job.partition(" ")
-        queued = self.cluster.queue(name=name) if not own_id else []
+        (name, _, index), cluster = job.partition(" "), self.profile.cluster
+        queued = self.cluster.queue(cluster, name) if not own_id else []
         known = [own_id] if own_id else [seen.id for seen in queued if seen.reason != REFUSED]
-        known = known or [seen.id for seen in self.cluster.past_named(name)]
+        known = known or [seen.id for seen in self.cluster.past_named(name, cluster)]
         mine = [found for found in known if found.partition("_")[2] == index]
-        return self._submission(Job(mine[-1], "", place), intent.slug) if mine else None
+        return self._submission(mine[-1], cluster, scratch, intent.slug) if mine else None
 
-    def _submission(self, job: Job, slug: str) -> Submission:
-        return Submission(self.name, job.reference, slug)
+    def _submission(self, job: str, cluster: str, scratch: str, slug: str) -> Submission:
+        return Submission(self.name, Job(job, cluster, f"{scratch}/{slug}").reference, slug)
 
     def _sh(self, text: str, *arguments: str) -> list[str]:
         return ["sh", "-c", text.format(scratch=self.profile.folder()), "sh", *arguments]

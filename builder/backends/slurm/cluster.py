@@ -90,9 +90,9 @@ class Cluster:
         """Return what the accounting has of jobs; nothing where there is none, or none that answers."""
         return self._accounted([*_on(cluster), "-j", ",".join(ids)])
 
-    def past_named(self, name: str) -> list[Seen]:
+    def past_named(self, name: str, cluster: str = "") -> list[Seen]:
         """Return what the accounting has of jobs with a name, the oldest first."""
-        return self._accounted(["-S", "now-30days", f"--name={name}"])
+        return self._accounted([*_on(cluster), "-S", "now-30days", f"--name={name}"])
 
     def _accounted(self, which: Sequence[str]) -> list[Seen]:
         argv = ["sacct", "-X", "-n", "-P", "-o", "JobID,State,ExitCode", *which]

@@ -19,7 +19,8 @@ _DAY_S = 86_400.0
 class Profile:
     """One way to use a cluster.
 
-    `host` is the login node, as for ssh, empty when this machine is one. `python` and `setup` are shell text
+    `host` is the login node, as for ssh, empty when this machine is one; `cluster` is for sites whose login
+    nodes serve several. `python` and `setup` are shell text
     of the job; `scratch` is a folder that login node and nodes share, below the home unless it is absolute.
     `gpu_request` are options of sbatch in which `{type}` and `{n}` stand for what `types` makes of the
     accelerator and for the number of GPUs, which is `gpus` unless `--devices` says it. `extra` are further
@@ -28,6 +29,7 @@ class Profile:
     """
 
     host: str = ""
+    cluster: str = ""
     partition: str = ""
     account: str = ""
     qos: str = ""
@@ -57,7 +59,8 @@ class Profile:
 
     def options(self) -> list[str]:
         """Return the options of sbatch, salloc and srun that hold for every job of the profile."""
-        named = {"partition": self.partition, "account": self.account, "qos": self.qos}
+        named = {"clusters": self.cluster, "partition": self.partition}
+        named |= {"account": self.account, "qos": self.qos}
         return [*(f"--{key}={value}" for key, value in named.items() if value), *self.extra]
 
     def request(self, accelerator: str, devices: int = 0) -> list[str]:
