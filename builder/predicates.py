@@ -11,13 +11,20 @@ import operator
 import re
 from collections.abc import Iterator
 
+from builder.declared import levers
 from builder.errors import FerryError, UsageError
 from builder.figures import NoValueError, rows_of, values_of
-from builder.markdown import blocks
+from builder.markdown import Block, blocks
 from builder.marks import Mark, parse
 from builder.mentions import Miss
+from builder.prose import sentence_at
 from builder.results import cell
+from builder.spec import routes
+from harness.shapes import CHOOSING_ROUTES
 
+_VERDICT = re.compile(
+    r"\b(?:faster|slower|hurts?|wins?|loses|beats|helps|(?:passe?[sd]?|fail(?:s|ed)?) (?:the|its) gate)\b"
+)
 _CLAIM = re.compile(r"<!--\s*holds:(.*?)-->", re.DOTALL)
 _CONDITION = re.compile(r"([a-z0-9_]+(?:\([a-z0-9_]+\))?)(<=|>=|=|<|>)(\S+)")
 _BETWEEN = re.compile(r"(.+) (<=|>=|<|>) (.+)")
@@ -37,6 +44,21 @@ def misses(text: str) -> Iterator[Miss]:
                 wrong = problem.message
             if wrong:
                 yield Miss(block.line_of(found.start()), f"the claim {claim}: {wrong}")
+        yield from _bare(block)
+
+
+def _bare(block: Block) -> Iterator[Miss]:
+    """Yield the sentences that judge a route or a lever in words alone, without any marker."""
+    known = {*routes(), *CHOOSING_ROUTES, *levers()}
+    for found in _VERDICT.finditer(block.without_spans()):
+        sentence = sentence_at(block.text, found.start(), found.end())
+        judged = known & {span.partition("=")[0] for span in re.findall(r"`([^`]+)`", sentence)}
+        if judged and "<!--" not in sentence:
+            told = f"{found[0]!r} is said of {', '.join(sorted(judged))} without a marker"
+            yield Miss(
+                block.line_of(found.start()),
+                f"{told}; as <!-- holds: RUN speedup>1 -->, or not measured: WHY",
+            )
 
 
 def _wrong(claim: str) -> str:

@@ -57,6 +57,11 @@ def _of_row(text: str, start: int) -> Iterator[str]:
         yield cells[column]
 
 
+def sentence_at(text: str, start: int, end: int) -> str:
+    """Return the sentence, or the table's row, that a place stands in, with its comments."""
+    return next(_of_row(text, start) if _is_table(text) else _of_sentences(text, start, end))
+
+
 def _of_sentences(text: str, start: int, end: int) -> Iterator[str]:
     """Yield the sentence of a place, then those before it, the nearest first."""
     plain = _COMMENT.sub(lambda found: "x" * len(found[0]), text)  # what ends a sentence is no comment's

@@ -29,9 +29,10 @@ def command(documents: tuple[Path, ...], running: bool, as_json: bool) -> Exit:
     With Markdown documents, those are audited instead: each command, option, path, run, `make` goal and
     module that they mention must exist, and each figure in ×, ms, % or tokens/s must have a marker (see
     `ferry docs`), be what the runs' raw logs give, and stand where nothing near it names another device,
-    dtype, route or protocol. What nobody measured is declared, <!-- settings: 95 %, 5 % -->, and a claim in
-    words carries its condition, <!-- holds: RUN/CASE status=failed_gate -->. The first figure in × must be
-    what a command of the document runs. With --run the code blocks are run that have <!-- ferry audit runs
+    dtype, route or protocol. What nobody measured is declared, <!-- settings: 95 %, 5 % -->. What is said of
+    a route or a lever in words alone (faster, hurts, fails the gate) carries its condition, <!-- holds:
+    RUN/CASE status=failed_gate -->, or <!-- holds: not measured: WHY -->. The first figure in × must be what
+    a command of the document runs. With --run the code blocks are run that have <!-- ferry audit runs
     this --> before them, or <!-- ferry audit runs this: exit 3, 20 s -->: in a copy of what git tracks, with
     a time limit, offline. Exit code 3: something was found.
 

@@ -63,3 +63,36 @@ def test_audit_looks_at_claims(tmp_path: Path) -> None:
     done = run_ferry("audit", "a.md", cwd=tmp_path)
     assert done.returncode == 3
     assert "a.md:1: the claim" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("On short sequences `compiled` hurts.", "'hurts' is said of compiled without a marker"),
+        ("Nothing else helps. `LEVER_QKV=separate` is faster, though.", "'faster' is said of LEVER_QKV"),
+        ("| `fp16` | fails the gate |", "'fails the gate' is said of fp16"),
+    ],
+)
+def test_a_verdict_in_words_needs_a_condition(sentence: str, said: str) -> None:
+    """It is found where it judges a route or a lever; not measured is an answer, too."""
+    (found,) = predicates.misses(f"# Title\n\n{sentence}\n")
+    assert (found.line, found.sentence.startswith(said)) == (3, True), found
+    marked = sentence.rstrip(".|") + "<!-- holds: not measured: nobody tried -->."
+    assert list(predicates.misses(f"# Title\n\n{marked}\n")) == []
+
+
+def test_words_about_no_route_are_left_alone() -> None:
+    """A model is made faster, a case fails the gate, a figure has its marker: none is a bare claim."""
+    text = (
+        "Make a model faster. A case that fails the gate has no speed. `ferry run` is faster than `make`.\n"
+        f"`sdpa` is faster, 2.25×<!-- = {RUN} geomean(speedup) -->. `other` hurts.\n"
+    )
+    assert list(predicates.misses(text)) == []
+
+
+def test_two_formulas_are_held_against_each_other() -> None:
+    """A claim across runs is one of their figures; the sentence has both values."""
+    other = "20261130-134230/s13 median_ms"
+    assert list(predicates.misses(f"It helps.<!-- holds: {other} < {RUN}/s13 median_ms -->\n")) == []
+    (found,) = predicates.misses(f"It hurts.<!-- holds: {other} > {RUN}/s13 median_ms -->\n")
+    assert found.sentence.endswith(f"{other} has 5.38685, {RUN}/s13 median_ms has 5.90784")
