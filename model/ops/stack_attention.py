@@ -13,6 +13,32 @@ from .tiles import halves, load_halves, load_rows, product, store_halves
 
 
 @triton.jit
+def valid_prefix(valid_ptr, end):
+    """How many of the keys before `end` count before the first that does not."""
+    sure = end
+    for start in tl.range(0, end, 1024, num_stages=1):
+        keys = start + tl.arange(0, 1024)
+        counts = tl.load(valid_ptr + keys, mask=keys < end, other=1) != 0
+        sure = tl.minimum(sure, tl.min(tl.where(counts, end, keys)))
+    return sure
+
+
+@triton.jit
+def hide(scores, valid_ptr, keys, rows, sure, end, CAUSAL: tl.constexpr, MASKED: tl.constexpr):
+    """Scores [rows, keys], or such of several heads, with -inf where a row does not see a key."""
+    # A key that does not count lies behind every row: one comparison for each score.
+    places = tl.where(keys < end, keys, 0x40000000)
+    look = sure < end if MASKED else False
+    if look:
+        counts = tl.load(valid_ptr + keys, mask=keys < end, other=0) != 0
+        places = tl.where(counts, places, 0x40000000)
+    seen = places[None, :] <= (rows[:, None] if CAUSAL else 0x3FFFFFFF)
+    if len(scores.shape) == 3:
+        seen = seen[None, :, :]
+    return tl.where(seen, scores, float("-inf"))
+
+
+@triton.jit
 def walk(
     q_hi,
     q_lo,
@@ -24,6 +50,7 @@ def walk(
     lo_offset,
     valid_ptr,
     rows,
+    sure,
     begin,
     end,
     ALL_SEEN: tl.constexpr,
@@ -35,7 +62,7 @@ def walk(
 ):
     """One head over the keys from `begin` to `end`: running maximum, sum of shares, their sum of values.
 
-    ALL_SEEN: every row sees every one of these keys, and they come in whole steps.
+    The first `sure` keys count. ALL_SEEN: all rows see all of these keys, and they come in whole steps.
     """
     lanes = tl.arange(0, q_hi.shape[1])
     for start in tl.range(begin, end, BLOCK_N, num_stages=STAGES):
@@ -51,15 +78,11 @@ def walk(
             k_hi, k_lo = load_rows(k_ptr + cells, lo_offset, keys_ok[:, None], SPLIT)
             v_hi, v_lo = load_rows(v_ptr + cells, lo_offset, keys_ok[:, None], SPLIT)
             scores = product(q_hi, q_lo, tl.trans(k_hi), tl.trans(k_lo), scores, SPLIT)
-            if MASKED:
-                keys_ok = tl.load(valid_ptr + keys, mask=keys_ok, other=0) != 0
-            seen = keys_ok[None, :]
-            if CAUSAL:
-                seen = seen & (keys[None, :] <= rows[:, None])
-            scores = tl.where(seen, scores, float("-inf"))
+            scores = hide(scores, valid_ptr, keys, rows, sure, end, CAUSAL, MASKED)
         new_top = tl.maximum(top, tl.max(scores, 1))
         # Where no key counts so far, -inf - -inf would be nan.
-        finite = tl.where(new_top == float("-inf"), 0.0, new_top) if MASKED else new_top
+        bare = MASKED and not ALL_SEEN
+        finite = tl.where(new_top == float("-inf"), 0.0, new_top) if bare else new_top
         shrink = tl.exp2(top - finite)
         p = tl.exp2(scores - finite[:, None])
         shares = shares * shrink + tl.sum(p, 1)
@@ -74,7 +97,8 @@ def attend(
     scratch_ptr,
     valid_ptr,
     rows,
-    first_row,
+    sure,
+    whole,
     end,
     seq_len,
     HEADS: tl.constexpr,
@@ -86,27 +110,25 @@ def attend(
     BLOCK_N: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Attention of these rows, the first of which is `first_row`, to the keys before `end`."""
+    """Attention of these rows to the keys before `end`; all rows see those before `whole`, whole steps."""
     BLOCK_M: tl.constexpr = rows.shape[0]
     part = HEADS * HEAD_DIM * seq_len
     lo_offset = 3 * part
     rows_ok = (rows < seq_len)[:, None]
     cells = rows[:, None] * HEAD_DIM + tl.arange(0, HEAD_DIM)[None, :]
-    whole = 0 if MASKED else (first_row if CAUSAL else end) // BLOCK_N * BLOCK_N
     for head in tl.range(0, HEADS, num_stages=1):
         q_ptr = scratch_ptr + head * seq_len * HEAD_DIM
         q_hi, q_lo = load_rows(q_ptr + cells, lo_offset, rows_ok, SPLIT_ATTENTION)
         top = tl.full([BLOCK_M], float("-inf"), tl.float32)
         shares = tl.zeros([BLOCK_M], tl.float32)
         result = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
-        if not MASKED:
-            top, shares, result = walk(
-                q_hi, q_lo, top, shares, result, q_ptr + part, q_ptr + 2 * part, lo_offset, valid_ptr,
-                rows, 0, whole, True, CAUSAL, MASKED, SPLIT_ATTENTION, BLOCK_N, STAGES,
-            )  # fmt: skip
         top, shares, result = walk(
             q_hi, q_lo, top, shares, result, q_ptr + part, q_ptr + 2 * part, lo_offset, valid_ptr,
-            rows, whole, end, False, CAUSAL, MASKED, SPLIT_ATTENTION, BLOCK_N, STAGES,
+            rows, sure, 0, whole, True, CAUSAL, MASKED, SPLIT_ATTENTION, BLOCK_N, STAGES,
+        )  # fmt: skip
+        top, shares, result = walk(
+            q_hi, q_lo, top, shares, result, q_ptr + part, q_ptr + 2 * part, lo_offset, valid_ptr,
+            rows, sure, whole, end, False, CAUSAL, MASKED, SPLIT_ATTENTION, BLOCK_N, STAGES,
         )  # fmt: skip
         if MASKED:
             shares = tl.where(shares == 0.0, 1.0, shares)
@@ -119,6 +141,7 @@ def attend_together(
     scratch_ptr,
     valid_ptr,
     rows,
+    sure,
     end,
     seq_len,
     HEADS: tl.constexpr,
@@ -154,12 +177,7 @@ def attend_together(
             scores = product(
                 q_hi, q_lo, tl.permute(k_hi, 0, 2, 1), tl.permute(k_lo, 0, 2, 1), scores, SPLIT_ATTENTION
             )
-            if MASKED:
-                keys_ok = tl.load(valid_ptr + keys, mask=keys_ok, other=0) != 0
-            seen = keys_ok[None, :]
-            if CAUSAL:
-                seen = seen & (keys[None, :] <= rows[:, None])
-            scores = tl.where(seen[None, :, :], scores, float("-inf"))
+            scores = hide(scores, valid_ptr, keys, rows, sure, end, CAUSAL, MASKED)
             new_top = tl.maximum(top, tl.max(scores, 2))
             finite = tl.where(new_top == float("-inf"), 0.0, new_top) if MASKED else new_top
             shrink = tl.exp2(top - finite)

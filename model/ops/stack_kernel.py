@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .stack_attention import attend, attend_together
+from .stack_attention import attend, attend_together, valid_prefix
 from .tiles import gelu, halves, load_halves, load_rows, normalised, product, store_halves
 
 
@@ -211,6 +211,9 @@ def stack_kernel(
     if MASKED:
         rows_valid = tl.load(valid_ptr + rows, mask=rows < seq_len, other=0) != 0
     end = tl.minimum((block + 1) * BLOCK_M, seq_len) if CAUSAL else seq_len
+    # A mask is looked at once: keys that count for sure need no look later.
+    sure = valid_prefix(valid_ptr, end) if MASKED else end
+    whole = (tl.minimum(sure, block * BLOCK_M) if CAUSAL else sure) // BLOCK_N * BLOCK_N
 
     BUFFER: tl.constexpr = 6 * ACROSS
     scratch_ptr += sequence.to(tl.int64) * seq_len * (BUFFERS * BUFFER)
@@ -232,12 +235,12 @@ def stack_kernel(
         heads_ptr = scratch_ptr + (layer % BUFFERS) * seq_len * BUFFER
         if TOGETHER == 1:
             attend(
-                heads_ptr, valid_ptr, rows, block * BLOCK_M, end, seq_len, HEADS, HEAD_DIM, CAUSAL, MASKED,
+                heads_ptr, valid_ptr, rows, sure, whole, end, seq_len, HEADS, HEAD_DIM, CAUSAL, MASKED,
                 SPLIT_ATTENTION, SPLIT_OUT, BLOCK_N, STAGES,
             )  # fmt: skip
         else:
             attend_together(
-                heads_ptr, valid_ptr, rows, end, seq_len, HEADS, HEAD_DIM, CAUSAL, MASKED,
+                heads_ptr, valid_ptr, rows, sure, end, seq_len, HEADS, HEAD_DIM, CAUSAL, MASKED,
                 SPLIT_ATTENTION, SPLIT_OUT, TOGETHER, BLOCK_N, STAGES,
             )  # fmt: skip
         tl.debug_barrier()

@@ -55,11 +55,11 @@ def test_heads_together(interpreter: Interpreter, heads: int, together: int, cau
     check(interpreter, case, LAUNCHES._replace(together=together), LIMITS["safe"])
 
 
-@pytest.mark.parametrize("block_n", [16, 32])
-def test_all_layers_in_one_launch(interpreter: Interpreter, block_n: int) -> None:
+@pytest.mark.parametrize("block_n, mask", [(16, "prefix"), (16, "full"), (32, "holes")])
+def test_all_layers_in_one_launch(interpreter: Interpreter, block_n: int, mask: str) -> None:
     """Blocks that read each other's keys as they come give the same, for key steps beyond a block, too."""
     config = TransformerConfig(2, 35, 16, 2, 32, 3, True)
-    check(interpreter, Case(config, "holes"), SMALL._replace(block_n=block_n), LIMITS["safe"])
+    check(interpreter, Case(config, mask), SMALL._replace(block_n=block_n), LIMITS["safe"])
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_it_fits_and_uses_the_tensor_cores(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     config = TransformerConfig(64, 128, 128, 4, 128, 4, True)
     packed = pack(loaded(config), padded_width(128), padded_hidden(128))
-    (launch,) = Stack(packed, 128, True, NAMED[precision]).launches(64, 128, False, tuning)
+    (launch,) = Stack(packed, 128, True, NAMED[precision]).launches(64, 128, True, tuning)
     built = build(capability, launch.constants, tuning, tmp_path)
     assert built.shared <= SHARED[capability]
     assert built.stack <= MOST_STACK and built.inner_spills <= MOST_INNER_SPILLS
