@@ -26,6 +26,16 @@ def shares(cores: Sequence[int], count: int, topology: Path = _TOPOLOGY) -> list
     return [tuple(sorted(ordered[each * place : each * (place + 1)])) for place in range(count)]
 
 
+def queued_ns(pid: int) -> int:
+    """Return how long a process has been ready to run and had no core, in nanoseconds, by the kernel's books.
+
+    That is its first thread's time; 0 where the system does not say.
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1])
+    return 0
+
+
 def keep_to(cores: Iterable[int]) -> None:
     """Let this thread, and every process that it starts from now on, run on these cores only; none: anywhere.
 

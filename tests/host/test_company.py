@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from harness.company import Helpers, Threads
+from harness.cores import cores_here, queued_ns
 from harness.limits import CaseFailureError
 
 IDLE = "import sys; sys.stdin.read()"
@@ -87,3 +89,21 @@ def test_thread_that_works_meanwhile_is_told() -> None:
         waits.set()
         thread.join()
         assert bool(threads.complaint()) is works
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the system keeps no such books")
+def test_time_without_a_core_is_known() -> None:
+    """Of two processes that want one core each waits for about half of the time, and the kernel tells."""
+    core = min(cores_here())
+    command = [sys.executable, "-c", f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"]
+    both = [subprocess.Popen(command) for _ in range(2)]
+    try:
+        end = time.monotonic() + 60
+        while min(queued_ns(process.pid) for process in both) < 100_000_000:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    finally:
+        for process in both:
+            process.kill()
+            process.wait()
+    assert queued_ns(both[0].pid) == 0
