@@ -221,7 +221,8 @@ class Spread:
 
     def _deal(self) -> None:
         for track in [*self._tracks.values()]:
-            if not track.watch and self._clock.monotonic() >= track.again_s:
+            late = self._clock.monotonic() >= track.again_s
+            if late and not track.watch and self.run.state(track.held.part):  # it was tried already
                 self._submit(track)
         self._deal_waiting()
         for held in self._standing.share_late(self._clock.monotonic()):
@@ -229,8 +230,9 @@ class Spread:
         self._deal_waiting()
 
     def _deal_waiting(self) -> None:
+        unsent = [one for one in self._tracks.values() if not (one.watch or self.run.state(one.held.part))]
         for name, known in self._places.items():
-            fresh = []
+            fresh = [one for one in unsent if one.held.place == name]
             while self._standing.is_free(name) and (chosen := self._dealer.take(name)):
                 fresh.append(self._add(name, chosen))
             parts = [track.held.part for track in fresh]

@@ -46,9 +46,11 @@ def project(
         yield tmp_path
 
 
-def host(folder: Path, step: str, argument: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run `ferry` on a host that dies with -9 at a step."""
-    begin = "from builder import places\nplaces.START_S.update(slurm=1.0, ssh=1.0)\n"
+def host(
+    folder: Path, step: str, argument: str, *words: str, start_s: float = 1.0
+) -> subprocess.CompletedProcess[str]:
+    """Run `ferry` on a host that dies with -9 at a step, and for which a part elsewhere costs so little."""
+    begin = f"from builder import places\nplaces.START_S.update(slurm={start_s}, ssh={start_s})\n"
     command = [sys.executable, "-c", begin + HOST, step, argument, *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -68,3 +70,14 @@ def test_four_places_and_two_kills_give_the_rows_of_one(project: Path) -> None:
     assert run_ferry("run", *SWEEP).returncode == 0
     assert figures(run) == figures(runs.all_runs()[0])
     assert run.is_finished
+
+
+def test_a_sweep_over_a_cluster_is_a_job_array(project: Path) -> None:
+    """Parts that a cluster has room for at once go there as elements of one job."""
+    words = ("--backend", "slurm:short", "--parts", "2", "--accelerator", "cpu", "--no-rehearsal")
+    done = host(project, "", "", "run", "--shapes", "1,2", "--route", "eager", *words, start_s=0.01)
+    assert done.returncode == 0, done.stderr
+    run = only_run()
+    accepted = [run.submission(part) for part in run.parts()]
+    assert [one.reference.partition(":")[0] for one in accepted if one] == ["2_0", "2_1"]  # 1 was the plan's
+    assert [status for _, status, *_ in figures(run)] == ["passed"] * 2
