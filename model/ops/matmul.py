@@ -98,7 +98,7 @@ def _launch(
         or not weight.halves.is_contiguous()
     ):
         raise ValueError(f"operand [{a.tokens},{a.width}] and weight {tuple(weight.halves.shape)} do not fit")
-    cut = tiles or default_tiles(a.tokens, columns, a.split, a.memory.device)
+    cut = tiles or default_tiles(a.tokens, columns, a.split, residual is not None, a.memory.device)
     count = blocks(a.tokens, cut.block_m) * blocks(columns, cut.block_n)
     programs = min(count, processors(a.memory.device)) if cut.persistent else count
     first, second = _arguments(a, weight, cut)
@@ -148,9 +148,14 @@ def _arguments(a: Operand, weight: Weight, cut: Tiles) -> tuple[object, object]:
     )
 
 
-def default_tiles(tokens: int, columns: int, split: bool, device: torch.device) -> Tiles:
-    """The cut for a product where none was measured: large tiles where they fill the device."""
-    large = Tiles(128, 256, 32 if split else 64) if is_hopper(device) else Tiles()
+def default_tiles(tokens: int, columns: int, split: bool, residual: bool, device: torch.device) -> Tiles:
+    """The cut for a product where none was measured: large tiles where they fill the device.
+
+    Onto a residual they are narrower, since its float32 rows pass through registers, too.
+    """
+    large = Tiles()
+    if is_hopper(device):
+        large = Tiles(128, 128, 64) if residual else Tiles(128, 256, 32 if split else 64)
     for tiles in (large, Tiles(), Tiles(64, 128, 32, warps=4), Tiles(64, 64, 32, warps=4)):
         if blocks(tokens, tiles.block_m) * blocks(columns, tiles.block_n) >= processors(device):
             return tiles
