@@ -1,6 +1,7 @@
 """Loading what `cuda` builds and starting it, through the CUDA driver that torch has already woken up.
 
-    function = Function(cuda.build(text, arch), "name", "PPqf", shared=49152, device=x.device)
+    load = Loader(x.device)
+    function = load(text, "name", "PPqf", shared=49152, defines={"WIDTH": 64})      # built and loaded once
     function(blocks, 128, stream, x, y, stride, scale)
 
 The driver is called by ctypes: no compiler for the host is needed, and no extension is built. A launch goes
@@ -14,14 +15,18 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from . import cuda
+
+LEAST_CAPABILITY = (7, 5)  # what the ops' texts are written for
 _MOST_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _FREE_SHARED = 48 * 1024  # more must be asked for
-_KINDS: dict[str, Any] = {
+KINDS: dict[str, Any] = {
     "P": ctypes.c_void_p,
     "i": ctypes.c_int,
     "q": ctypes.c_longlong,
@@ -33,6 +38,45 @@ class DriverError(RuntimeError):
     """The driver refused to load or to start; the message names the call and its reason."""
 
 
+class Start(Protocol):
+    """Starts a function over so many blocks of so many threads."""
+
+    def __call__(self, blocks: int, threads: int, stream: int, *arguments: Tensor | float | None) -> None:
+        """Start on a stream of the current device; tensors go by their address, None as a null pointer."""
+
+
+class Load(Protocol):
+    """Builds and loads functions; raises BuildError or DriverError where that fails."""
+
+    def __call__(
+        self, text: str, name: str, signature: str, shared: int, defines: Mapping[str, int]
+    ) -> Start:
+        """The function of that name in a text; the rest as `Function` and `cuda.build` take it."""
+
+
+class Loader:
+    """Functions of one device, each built and loaded once.
+
+    On a card of capability 7.5 they are machine code for it; on later ones the driver compiles the same PTX.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        own = torch.cuda.get_device_capability(device) == LEAST_CAPABILITY
+        self._arch = f"{'sm' if own else 'compute'}_{LEAST_CAPABILITY[0]}{LEAST_CAPABILITY[1]}"
+        self._loaded: dict[tuple[object, ...], Function] = {}
+
+    def __call__(
+        self, text: str, name: str, signature: str, shared: int, defines: Mapping[str, int]
+    ) -> Function:
+        """See `Load`."""
+        key = (text, name, shared, *sorted(defines.items()))
+        if key not in self._loaded:
+            image = cuda.build(text, self._arch, defines)
+            self._loaded[key] = Function(image, name, signature, shared, self._device)
+        return self._loaded[key]
+
+
 class Function:
     """One function of an image, loaded on one device.
 
@@ -41,7 +85,7 @@ class Function:
     """
 
     def __init__(self, image: bytes, name: str, signature: str, shared: int, device: torch.device) -> None:
-        self._kinds = [_KINDS[letter] for letter in signature]
+        self._kinds = [KINDS[letter] for letter in signature]
         self._addresses = ctypes.c_void_p * len(signature)
         self._shared = shared
         self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
@@ -53,7 +97,7 @@ class Function:
                 _call("cuFuncSetAttribute", self._function, _MOST_DYNAMIC_SHARED, shared)
 
     def __call__(self, blocks: int, threads: int, stream: int, *arguments: Tensor | float | None) -> None:
-        """Start on a stream of the current device; tensors go by their address, None as a null pointer."""
+        """See `Start`."""
         values = [
             kind(value.data_ptr() if isinstance(value, Tensor) else value)
             for kind, value in zip(self._kinds, arguments, strict=True)
