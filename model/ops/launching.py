@@ -92,7 +92,10 @@ class Launch:
     def __call__(self, stream: int, *tensors: Tensor) -> None:
         """Start on this stream, the current one of the current device; the first call compiles: seconds."""
         addresses = [tensor.data_ptr() for tensor in tensors]
-        aligned = all(address % ALIGNMENT == 0 for address in addresses)
+        bits = 0
+        for address in addresses:
+            bits |= address
+        aligned = bits % ALIGNMENT == 0
         if self._compiled is None or not aligned:
             compiled = self._function[self._grid](*tensors, *self._fixed, **self.constants)
             self._compiled = compiled if aligned else self._compiled

@@ -157,7 +157,7 @@ class Stack:
         A graph that is being captured gets its own, which nobody lets go of or makes larger.
         """
         found = None if is_captured(x) else self._memory.get(stream)
-        if found is not None and len(found[0]) >= plan.scratch and len(found[1]) >= plan.flags:
+        if found is not None and found[0].numel() >= plan.scratch and found[1].numel() >= plan.flags:
             return found
         made = (
             torch.empty(plan.scratch, dtype=torch.float16, device=x.device),

@@ -15,7 +15,7 @@ from model.packing import pack
 from model.precision import NAMED
 from tests.device.stack_cases import Case, loaded, outcome
 from tests.gpu.event_times import times_us
-from tests.gpu.tune_stack import config_of
+from tests.gpu.tune_stack import config_of, inputs_of
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0),
@@ -120,7 +120,6 @@ def test_times_of_the_official_shapes(precision: str) -> None:
         if shape.d_model > stack.MOST_WIDTH:
             continue
         op = op_for(config_of(shape), precision)
-        x = torch.randn(shape.batch, shape.seq_len, shape.d_model, device="cuda")
-        median_us = statistics.median(times_us(functools.partial(op, x), 20))
+        median_us = statistics.median(times_us(functools.partial(op, *inputs_of(shape, shape.batch)), 20))
         print(f"  {shape.key} {precision}: {median_us:.1f} us")
         assert median_us > 0
