@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from builder import machinecode
 from model.ops import cuda
 from model.ops.cuda_driver import DriverError, Function
-from tests.device.machine_code import usage
 
 pytestmark = pytest.mark.skipif(
     find_spec("nvidia") is None or find_spec("triton") is None, reason="NVRTC or Triton's tools are missing"
@@ -30,9 +30,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-def test_a_text_becomes_machine_code(arch: str, tmp_path: Path) -> None:
+def test_a_text_becomes_machine_code(arch: str) -> None:
     """A cubin for a card that is not here, which NVIDIA's own tools can read."""
-    found = usage(cuda.build(TEXT, arch, {"FACTOR": 3}), tmp_path, "scale")
+    found = machinecode.read(cuda.build(TEXT, arch, {"FACTOR": 3}))["scale"]
     assert 0 < found.registers < 32 and found.count(r"\bFMUL\b") == 1
 
 

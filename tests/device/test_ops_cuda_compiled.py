@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from builder import machinecode
 from model.ops import cuda
 from model.ops.cuda_attention import MOST_SHARED, defines, shared_bytes, walk_of
 from model.ops.cuda_attention_text import TEXT
 from model.ops.cuda_tiles_text import HALVES, WARP
-from tests.device.machine_code import usage
 
 pytestmark = [
     pytest.mark.slow,
@@ -39,7 +39,7 @@ def test_attention(
     walk = walk_of(head_dim, split, queries)
     monkeypatch.setenv(cuda.CACHE, str(tmp_path))
     image = cuda.build(WARP + HALVES + TEXT, arch, defines(head_dim, split, walk))
-    found = usage(image, tmp_path, "attention")
+    found = machinecode.read(image)["attention"]
     shared = shared_bytes(head_dim, split, walk)
     tensor = found.count(r"\bHMMA\b")
     print(

@@ -3,45 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.device.machine_code import TENSOR, usage
-
-# Bytes of shared memory that a block may have.
-SHARED = {80: 163 * 1024, 90: 227 * 1024}
-
-
-@dataclass(frozen=True)
-class Built:
-    """Bytes of shared memory of a block and of stack of a thread, and tensor-core instructions."""
-
-    shared: int
-    stack: int
-    tensor_instructions: int
+from builder import inspecting
+from builder.inspecting import Found
+from templates.inspect.compiling import Work
+from templates.inspect.compiling import compiled as compile_work
 
 
 def compiled(
     kernel: Any,
     types: Mapping[str, str],
-    constants: Mapping[str, object],
+    constants: Mapping[str, Any],
     capability: int,
     warps: int,
     folder: Path,
-) -> Built:
+) -> Found:
     """Compile for sm_`capability` and look at the machine code; what has no type is a constant.
 
     Pointers and integers are taken to be divisible by 16.
     """
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    names: list[str] = kernel.arg_names
-    signature = {name: types.get(name, "constexpr") for name in names}
-    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if signature[name][0] in "*i"}
-    source = ASTSource(kernel, signature, dict(constants), aligned)
-    made: Any = triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": warps})
-    found = usage(made.asm["cubin"], folder)
-    return Built(made.metadata.shared, found.stack, found.count(TENSOR))
+    known = {name: kind for name, kind in types.items() if name in kernel.arg_names}
+    aligned = [name for name, kind in known.items() if kind[0] in "*i"]
+    fixed = {name: value for name, value in constants.items() if name in kernel.arg_names}
+    options = {"num_warps": warps}
+    work = Work(kernel, known, fixed, aligned, options, capability, kernel.fn.__name__)
+    (found,) = inspecting.read(compile_work(work, folder))
+    assert found.usage, found.error
+    return found

@@ -18,7 +18,8 @@ from harness.events import MARKER
 ROOT = Path(__file__).parents[2]
 DEVICE = ("harness", "model")
 KEEPING = "templates/there"  # what keeps a run on a machine that is reached over ssh: device code, too
-ROOMS = ("builder", *DEVICE, KEEPING, "tests")
+INSPECTING = "templates/inspect"  # the process that compiles ops for other cards, with Triton
+ROOMS = ("builder", *DEVICE, KEEPING, INSPECTING, "tests")
 TEXTS = ("builder", *DEVICE, "tests", "templates", ".ci", ".github")
 LAZY = {"jinja2", "kaggle", "kagglesdk", "nbformat", "requests", "rich", "urllib3", "vl_convert"}
 # Programs of their own: the command line, and the process that outlives it to watch over a local run.
