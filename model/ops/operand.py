@@ -41,7 +41,7 @@ class Operand:
     @property
     def lo_offset(self) -> int:
         """Elements from the high half to the low one, negative when tripled; the high half stands second."""
-        return -self.width if self.tripled else self.tokens * self.width
+        return -self.width if self.tripled else self.memory.stride(0)
 
     @property
     def matrix(self) -> Tensor:

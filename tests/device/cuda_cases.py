@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
+
 from harness.baseline import TransformerConfig
+from model.ops import cuda_wide, library, matmul
 from model.ops.attention import Heads, reference
 from model.ops.cuda_attention import Span, Walk, attention
 from model.ops.cuda_driver import Load
+from model.ops.cuda_rows import Rows
+from model.ops.cuda_rows import reference as reference_rows
+from model.ops.matmul import Weight
 from model.ops.operand import Operand
-from tests.device.model_cases import mask_of
+from model.packing import pack
+from model.packing import split as split_float64
+from model.precision import NAMED
+from tests.device.model_cases import inputs, mask_of
 from tests.device.op_cases import normal, operand_of
+from tests.device.stack_cases import loaded
 
 
 class Attended(NamedTuple):
@@ -60,3 +70,50 @@ def attention_error(
         _, high, again = out.memory.chunk(3, 1)
         assert (high == again).all()
     return float((out.value().cpu() - expected).abs().max())
+
+
+def rows_errors(load: Load, dtype: torch.dtype, split: bool, device: str = "cpu") -> dict[str, float]:
+    """The errors of what stands between products: odd widths, padding, all that is written."""
+    tokens, width, padded = 11, 35, 48
+    rows = Rows(load)
+    x = (normal(tokens, width) * 3 + 1).to(dtype)
+    weight, bias = normal(2, padded, seed=4).float()
+    valid = normal(tokens, seed=5) > -0.5
+    made = Operand.empty(tokens, padded, split, True, torch.device(device))
+    rows.normalise(x.to(device), made)
+    n = reference_rows(x.double())
+    found = {"padding": float(made.value()[:, width:].abs().max())}
+    found["operand"] = float((made.value().cpu()[:, :width] - n).abs().max())
+    y = torch.empty(tokens, width, dtype=dtype, device=device)
+    rows.final(x.to(device), weight.to(device), bias.to(device), valid.to(device), y)
+    expected = reference_rows(x.double(), weight[:width].double(), bias[:width].double()) * valid[:, None]
+    found["final"] = float(((y.cpu() - expected).abs() / (1 + expected.abs())).max())
+
+    a = operand_of(normal(tokens, padded), split, True, device)
+    halves = torch.stack(split_float64(normal(padded, 64, seed=6))[: 1 + split])
+    product = matmul.reference(a.value().cpu(), halves.double().sum(0) / 8, bias.double())
+    tripled = library.tripled(Weight(halves.to(device), 1 / 8))
+    hidden = Operand.empty(tokens, 64, split, split, torch.device(device))
+    rows.to_operand(a.matrix, tripled, bias.to(device), True, hidden)
+    gelu = matmul.reference(a.value().cpu(), halves.double().sum(0) / 8, bias.double(), gelu=True)
+    found["gelu"] = float(((hidden.value().cpu() - gelu).abs() / (1 + gelu.abs())).max())
+    target = torch.empty(tokens, width, device=device)
+    rows.to_residual(a.matrix, tripled, bias.to(device), x.to(device), target)
+    summed = x.double() + product[:, :width]
+    found["residual"] = float(((target.cpu() - summed).abs() / (1 + summed.abs())).max())
+    return found
+
+
+def wide_error(
+    load: Load, config: TransformerConfig, mask: str, precision: str, tokens: int | None, device: str = "cpu"
+) -> tuple[float, bool]:
+    """The error of the whole op, and whether every row that does not count is zero."""
+    weights = loaded(config)
+    x, valid = inputs(config), mask_of(mask, config)
+    tensors = weights.double().tensors(fused=False)
+    expected = cuda_wide.reference(x.double(), valid, tensors, config.num_heads, config.causal)
+    packed = pack(weights.float().to(device))
+    op = cuda_wide.CudaWide(packed, config.d_model, config.causal, NAMED[precision], load)
+    with torch.no_grad():
+        y = op(x.to(device), None if valid is None else valid.to(device), tokens).cpu()
+    return float((y - expected.detach()).abs().max()), valid is None or not y[~valid].any()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from harness.baseline import TransformerConfig
 from model.ops.attention import Heads
 from model.ops.cuda_attention import Span, attention
 from model.ops.operand import Operand
-from tests.device.cuda_cases import Attended, attention_error
+from tests.device.cuda_cases import Attended, attention_error, rows_errors, wide_error
 from tests.device.cuda_on_cpu import COMPILER, OnCpu
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler here")
@@ -60,3 +61,33 @@ def test_what_the_op_does_not_take(load: OnCpu) -> None:
     q, k, v = (memory[..., start : start + 32] for start in (0, 32, 64))
     with pytest.raises(ValueError, match="are not"):
         attention(load, q, k, v, Heads(3, 16), Span(4, 4), None, True, out)
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_rows_between_products(load: OnCpu, dtype: torch.dtype, split: bool) -> None:
+    """LayerNorm, and what follows a product, at odd widths, in every type, halves or not."""
+    found = rows_errors(load, dtype, split)
+    assert found.pop("padding") == 0
+    assert found.pop("final") <= {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}[dtype]
+    assert max(found["operand"], found["gelu"]) <= (SPLIT if split else HALF)
+    assert found["residual"] <= SPLIT
+
+
+@pytest.mark.parametrize("causal, mask", [(True, "holes"), (False, "prefix")])
+@pytest.mark.parametrize(
+    "precision, limit", [("safe", 2e-6), pytest.param("fast", 1e-3, marks=SLOW), ("fp16", 2e-3)]
+)
+def test_the_whole(load: OnCpu, precision: str, limit: float, causal: bool, mask: str) -> None:
+    """The transformer keeps to its precision's class of error, over padding."""
+    config = TransformerConfig(2, 17, 24, 3, 40, 2, causal)
+    error, zeroed = wide_error(load, config, mask, precision, None)
+    assert error <= limit and zeroed
+
+
+@pytest.mark.parametrize("tokens", [pytest.param(64, marks=SLOW), 100, pytest.param(149, marks=SLOW), 150])
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_sequence_in_parts(load: OnCpu, tokens: int, causal: bool) -> None:
+    """A sequence that runs in parts, even or not, causal or not, is the same sequence."""
+    error, zeroed = wide_error(load, TransformerConfig(1, 150, 16, 1, 16, 2, causal), "holes", "safe", tokens)
+    assert error <= 2e-6 and zeroed

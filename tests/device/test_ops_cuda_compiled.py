@@ -11,6 +11,7 @@ from builder import machinecode
 from model.ops import cuda
 from model.ops.cuda_attention import MOST_SHARED, defines, shared_bytes, walk_of
 from model.ops.cuda_attention_text import TEXT
+from model.ops.cuda_rows_text import TEXT as ROWS
 from model.ops.cuda_tiles_text import HALVES, WARP
 
 pytestmark = [
@@ -48,4 +49,13 @@ def test_attention(
     )
     print(f"{shared} bytes shared, {tensor} HMMA")
     assert tensor == 2 * (walk.block_n // 8) * (head_dim // 8) * (3 if split else 1)
+    print(f"{found.hot_spills} spills in loops")
     assert shared <= MOST_SHARED and found.stack <= SPILLED.get((head_dim, split), 0)
+
+
+@pytest.mark.parametrize("name", ["layernorm", "finish"])
+def test_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands between products spills nothing, and leaves a card room for many blocks."""
+    monkeypatch.setenv(cuda.CACHE, str(tmp_path))
+    found = machinecode.read(cuda.build(WARP + HALVES + ROWS, "sm_75"))[name]
+    assert found.stack == 0 and found.registers <= 64
