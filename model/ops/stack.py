@@ -100,15 +100,19 @@ def refusal(d_model: int, ffn_dim: int, dtype: torch.dtype) -> str:
 
 
 def cut(batch: int, seq_len: int, processors: int) -> Tuning:
-    """The cut for this size where none was measured: blocks small enough to give every processor one."""
+    """The cut for this size where none was measured: blocks small enough to keep most processors at work."""
     block_m = 64
-    while block_m > 16 and batch * -(-seq_len // block_m) < processors:
+    while block_m > 16 and batch * -(-seq_len // block_m) < 0.9 * processors:
         block_m //= 2
-    one_launch = -(-seq_len // block_m) <= processors
+    blocks = -(-seq_len // block_m)
+    base = Tuning(block_m, one_launch=blocks <= processors)
     if block_m == 64:
-        return Tuning(one_launch=one_launch)
+        return base
     # Few rows are soon computed: what counts is how often a block waits for memory.
-    return Tuning(block_m, together=4, qkv_chunk=128, ffn_chunk=64, stages=3, one_launch=one_launch)
+    few = base._replace(together=4)
+    if batch * blocks > processors:
+        return few  # two blocks share a processor's memory
+    return few._replace(qkv_chunk=128, ffn_chunk=64, stages=3)
 
 
 class Stack:

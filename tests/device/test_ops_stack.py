@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from harness.baseline import TransformerConfig
-from model.ops.stack import Tuning
+from model.ops.stack import Tuning, cut
 from tests.device.interpreter import Interpreter, interpreter
 from tests.device.stack_cases import Case, from_baseline, outcome, outcome_in_parts
 
@@ -103,6 +103,13 @@ def test_the_width_of_the_contest(interpreter: Interpreter, seq_len: int, precis
     """D = 128 with four heads over four layers, at the sequence length of most shapes and its neighbours."""
     case = Case(TransformerConfig(1, seq_len, 128, 4, 128, 4, True), "none", precision)
     check(interpreter, case, None, LIMITS[precision])
+
+
+def test_cuts_keep_most_processors_at_work() -> None:
+    """On 132 processors few sequences are cut fine, many coarsely; too many blocks wait by launches."""
+    sizes = {(1, 128): 16, (4, 128): 16, (16, 128): 16, (40, 128): 32, (64, 128): 64, (10_000, 128): 64}
+    assert {size: cut(*size, 132).block_m for size in sizes} == sizes
+    assert cut(64, 128, 132).one_launch and not cut(1, 100_000, 132).one_launch
 
 
 @pytest.mark.parametrize("mask", ["none", "prefix", "holes"])

@@ -39,7 +39,7 @@ BLOCKS = (
     BASE._replace(block_m=64, stages=3),
     BASE._replace(block_m=128, warps=8),
     FEW._replace(warps=8),
-    FEW._replace(block_m=32),
+    FEW._replace(block_m=32, qkv_chunk=64, ffn_chunk=32, stages=2),
     BASE._replace(block_m=64, warps=8),
     BASE._replace(block_m=32),
     BASE._replace(block_m=128, warps=8, stages=3, qkv_chunk=32),
