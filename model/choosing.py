@@ -27,8 +27,9 @@ class Choices:
         """
         if self._levers.route not in router.CHOICES:
             return self._load(self._levers.route), self._levers, ""
-        note = ""
-        for option in router.options(self._levers.route, problem(x, weights)):
+        asked = problem(x, weights)
+        note = router.lacking(asked)
+        for option in router.options(self._levers.route, asked):
             route, settings = self._load(option.route), self._levers.under(option.levers)
             refusal = route.refusal(x, weights, settings)
             if not refusal:

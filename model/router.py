@@ -164,6 +164,14 @@ def rule(choice: str, problem: Problem) -> tuple[str, ...]:
     return ("stack", "wide") if problem.d_model <= NARROW else ("wide",)
 
 
+def lacking(problem: Problem) -> str:
+    """What a device lacks for the ops that need tensor cores, "" when nothing: why a rule leaves them out."""
+    if problem.capability == (0, 0):
+        return "there is no GPU"
+    major, minor = problem.capability
+    return f"a GPU of capability {major}.{minor}" if problem.capability < (8, 0) else ""
+
+
 def spreads(route: str) -> bool:
     """Whether a route costs nothing at a new shape."""
     return route not in {"compiled", "reduce", "fused", "graphed"}

@@ -174,7 +174,7 @@ def test_unasked_the_model_runs_sdpa() -> None:
     for _, model in (pair(config), pair(config, route="auto")):
         run(model, inputs(config))
         reported = model.route_ran, model.route_note, model.compile_s, model.chunk_rows
-        assert reported == ("sdpa", "", None, None)
+        assert reported == ("sdpa", "there is no GPU", None, None)
 
 
 @pytest.mark.parametrize("route", ["graphed", "amp"])
@@ -193,4 +193,4 @@ def test_on_a_cpu_a_choice_is_sdpa(choice: str) -> None:
     config = TransformerConfig(2, 8, 16, 2, 16, 1, True)
     _, model = pair(config, route=choice)
     run(model, inputs(config))
-    assert model.route_ran == "sdpa"
+    assert (model.route_ran, model.route_note) == ("sdpa", "there is no GPU")

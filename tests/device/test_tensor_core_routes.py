@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -16,6 +19,7 @@ from tests.device.model_cases import inputs, mask_of, pair, run
 __all__ = ["interpreter"]
 NARROW = TransformerConfig(3, 9, 16, 1, 16, 1, True)
 ROUTES = ("stack", "wide")
+PROJECT = Path(__file__).parents[2]
 
 
 class Ran(NamedTuple):
@@ -148,3 +152,28 @@ def test_what_a_device_lacks_is_said(
     monkeypatch.setattr(_tensor_cores, "find_spec", lambda name: triton)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     assert _tensor_cores.device_refusal.__wrapped__(torch.device("cuda", 0)) == why
+
+
+UNIMPORTED = """
+import sys
+from harness.baseline import TransformerConfig
+from tests.device.model_cases import inputs, pair, run
+before = "triton" in sys.modules
+config = TransformerConfig(1, 4, 8, 1, 8, 1, True)
+for route in ("auto", "fp16", "stack", "wide"):
+    run(pair(config, route=route)[1], inputs(config))
+print(before, "triton" in sys.modules)
+"""
+
+
+def test_a_cpu_never_imports_triton() -> None:
+    """No choice and no route of Triton's ops imports it where it cannot run."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", UNIMPORTED],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    before, after = done.stdout.split()
+    assert after == before
