@@ -86,6 +86,7 @@ class Launch:
         self._function, self._grid = function, (programs,)
         self._fixed, self.constants = fixed, constants
         self._compiled: Compiled | None = None
+        self._direct = True
         # In the order of the function's parameters; options such as num_warps are none.
         self._tail = (*fixed, *(constants[name] for name in function.arg_names if name in constants))
 
@@ -96,12 +97,19 @@ class Launch:
         for address in addresses:
             bits |= address
         aligned = bits % ALIGNMENT == 0
-        if self._compiled is None or not aligned:
-            compiled = self._function[self._grid](*tensors, *self._fixed, **self.constants)
-            self._compiled = compiled if aligned else self._compiled
+        if aligned and self._compiled is not None and self._start(self._compiled, stream, addresses):
             return
-        kernel = self._compiled
-        kernel.run(
-            self._grid[0], 1, 1, stream, kernel.function, kernel.packed_metadata, None, None, None,
-            *addresses, *self._tail,
-        )  # fmt: skip
+        compiled = self._function[self._grid](*tensors, *self._fixed, **self.constants)
+        if aligned and self._direct:
+            self._compiled = compiled
+
+    def _start(self, kernel: Compiled, stream: int, addresses: list[int]) -> bool:
+        """Start a variant; False, with nothing started, where Triton's launcher takes other arguments."""
+        try:
+            kernel.run(
+                self._grid[0], 1, 1, stream, kernel.function, kernel.packed_metadata, None, None, None,
+                *addresses, *self._tail,
+            )  # fmt: skip
+        except TypeError:
+            self._compiled, self._direct = None, False
+        return self._direct

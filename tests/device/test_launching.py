@@ -70,3 +70,19 @@ def test_an_address_that_is_not_aligned_is_left_to_triton() -> None:
     launch(0, odd, y)
     launch(0, x, y)
     assert len(function.asked) == 3 and len(function.variant.started) == 1
+
+
+def test_a_launcher_that_takes_other_arguments_is_left_alone() -> None:
+    """Where a newer Triton's launcher refuses them, each start goes through Triton, and none is lost."""
+
+    class Changed(Variant):
+        def run(self, *args: object) -> None:
+            raise TypeError("function takes exactly 12 arguments")
+
+    function = Function()
+    function.variant = Changed()
+    launch = Launch(function, 1, (128,), CAUSAL=True, WIDTH=32)
+    x, y, _ = tensors()
+    for _ in range(3):
+        launch(0, x, y)
+    assert len(function.asked) == 3
