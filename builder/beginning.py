@@ -41,7 +41,7 @@ def begin(spec: RunSpec, clock: Clock, tell: Tell, rehearsal: bool = False) -> S
             if rehearsal:
                 tell(rehearse(draft.part(crossing.FIRST_PART) / "kernel.py").detail)
     run = Run(runs.runs_root() / spec.run_id)
-    return Spread(run, plan.places, plan.costs, clock, tell, bundle)
+    return Spread(run, plan.places, plan.costs, clock, tell, parting.Parts(run, bundle))
 
 
 def come_back(run: Run, clock: Clock, tell: Tell) -> Spread:

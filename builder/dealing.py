@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 SHARE = 2.0  # a part takes this fraction of what waits for each card
 WORTH = 6.0  # a part is worth so many times its own start
-SLACK = 2.0  # a part is overdue after so many times what was expected,
-LATE_S = 60.0  # and so long on top
+SLACK = 1.3  # a part is late after so many times what others took for what was expected of them,
+LATE_S = 30.0  # and so long on top;
+QUEUED_S = 600.0  # one that has not begun, after so long
 FILL = 0.7  # of the longest part that a place allows: what is expected may be wrong
 
 Costs = Mapping[str, Mapping[str, float]]  # by place, by case, in seconds
@@ -267,21 +268,32 @@ def _played(places: Sequence[Place], costs: Costs, cases: Sequence[str]) -> Fore
 
 @dataclass
 class Held:
-    """A part that is under way: `owes` are the cases without a result, `since_s` when it was accepted."""
+    """A part that is under way: `owes` are the cases without a result.
+
+    `since_s` is when it was accepted or, once it runs, when that was first seen. `is_shared`: its cases wait
+    once more; `is_cut`: it was asked to stop for being late.
+    """
 
     part: int
     place: str
     owes: set[str]
     since_s: float
     expected_s: float
-    is_shared: bool = False  # its cases were dealt once more
+    runs: bool = False
+    is_shared: bool = False
+    is_cut: bool = False
 
-    def overdue_s(self, now_s: float) -> float:
-        """How long it has been overdue, in seconds; negative before that."""
-        return now_s - self.since_s - SLACK * self.expected_s - LATE_S
+    def late_s(self, now_s: float, pace: float = 1.0) -> float:
+        """How long it has been late, in seconds; negative before that."""
+        allowed_s = SLACK * pace * self.expected_s + LATE_S if self.runs else QUEUED_S
+        return now_s - self.since_s - allowed_s
 
 
-def overdue(parts: Iterable[Held], now_s: float) -> list[Held]:
-    """Return the parts whose cases those without work should do once more, the latest first."""
-    late = [held for held in parts if held.owes and not held.is_shared and held.overdue_s(now_s) > 0]
-    return sorted(late, key=lambda held: held.overdue_s(now_s), reverse=True)
+def late(parts: Iterable[Held], now_s: float, pace: float = 1.0) -> list[Held]:
+    """Return the parts whose cases somebody else should do, the latest first.
+
+    `pace` is what other parts took over what was expected of them.
+    """
+    open_ = [held for held in parts if held.owes and not (held.is_shared or held.is_cut)]
+    found = [held for held in open_ if held.late_s(now_s, pace) > 0]
+    return sorted(found, key=lambda held: held.late_s(now_s, pace), reverse=True)

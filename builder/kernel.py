@@ -6,6 +6,7 @@ The script and the notebook hold the same pieces: the order, the files, the boot
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 from typing import Any
@@ -157,8 +158,14 @@ def _order_cell(order: Order, ref: RunRef | None) -> str:
 
 
 def _files_cell(bundle: Bundle) -> str:
-    files = [(repr(name), literal(data.decode())) for name, data in bundle.files.items()]
-    return render("kernel_files.py.j2", bundle_sha256=repr(bundle.sha256), files=files)
+    return _files_text(bundle.sha256, tuple(bundle.files.items()))
+
+
+@functools.lru_cache(maxsize=2)
+def _files_text(bundle_sha256: str, files: tuple[tuple[str, bytes], ...]) -> str:
+    """Return the cell with the files, which all parts of a run share."""
+    literals = [(repr(name), literal(data.decode())) for name, data in files]
+    return render("kernel_files.py.j2", bundle_sha256=repr(bundle_sha256), files=literals)
 
 
 def _code_cell(cell_id: str, source: str) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from builder.runs import Run
 from builder.spec import RunSpec
 from harness.events import Order, RunRef, from_plain, to_plain
 from harness.shapes import Case
+
+Write = Callable[[Run, int, RunSpec, Bundle], None]
 
 _ANEW = "push the sweep anew"
 
@@ -38,6 +40,22 @@ def write(folder: Path, part: int, spec: RunSpec, bundle: Bundle) -> None:
     """Write a part's spec and kernel into a folder that nobody looks at yet."""
     write_build(spec, folder, RunRef(spec.run_id, part, spec.git_commit, spec.git_dirty), bundle)
     runs.atomic_write(folder / "spec.json", json.dumps(to_plain(spec), indent=2) + "\n")
+
+
+class Parts:
+    """Adds the parts of a run, each with the files of its first one; `write` puts one on disk."""
+
+    def __init__(self, run: Run, bundle: Bundle | None = None, write: Write = add) -> None:
+        self._run, self._spec, self._write = run, run.spec, write
+        self._bundle = bundle
+        self._last = max(run.parts(), default=0)
+
+    def add(self, place: str, cases: Iterable[Case], limits: Limits) -> int:
+        """Put the next part on disk; return its number. UsageError when the first kernel was altered."""
+        self._last += 1
+        self._bundle = self._bundle or stored_bundle(self._run.part(1))
+        self._write(self._run, self._last, part_spec(self._spec, place, cases, limits), self._bundle)
+        return self._last
 
 
 def part_spec(spec: RunSpec, place: str, cases: Iterable[Case], limits: Limits) -> RunSpec:

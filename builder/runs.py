@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from builder.backends import State, Submission
 from builder.disk import PUBLISHED
@@ -35,6 +35,9 @@ from builder.journal import now_text as now_text
 from builder.spec import RunSpec
 from harness.events import from_plain, to_plain
 from harness.shapes import Case
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 T = TypeVar("T")
 
@@ -80,9 +83,18 @@ class Run:
         return read_json(RunSpec, self.folder / "spec.json")
 
     def part_spec(self, number: int) -> RunSpec:
-        """Return what a part was asked for: a resumed one has fewer cases than the run."""
-        own = self.part(number) / "spec.json"
-        return read_json(RunSpec, own) if own.exists() else self.spec
+        """Return what a part was asked for: a resumed or dealt one has fewer cases than the run."""
+        if number not in self._part_specs:
+            own = self.part(number) / "spec.json"
+            if not own.exists():
+                return self.spec
+            self._part_specs[number] = read_json(RunSpec, own)
+        return self._part_specs[number]
+
+    @functools.cached_property
+    def _part_specs(self) -> dict[int, RunSpec]:
+        """Those that were read: they never change."""
+        return {}
 
     def planned(self) -> dict[int, tuple[Case, ...]]:
         """Return each part's planned cases; under 0 all that are to be dealt, where parts have some each."""
@@ -173,8 +185,15 @@ class Run:
         """Hold one of the run's locks: one process at a time does what the name says."""
         from filelock import FileLock
 
-        with FileLock(self.folder / f".{name}.lock"):
+        if name not in self._locks:
+            self._locks[name] = FileLock(self.folder / f".{name}.lock")
+        with self._locks[name]:
             yield
+
+    @functools.cached_property
+    def _locks(self) -> dict[str, FileLock]:
+        """Those that were taken: a run of many parts takes each very often."""
+        return {}
 
     # --- submissions ---
 

@@ -10,9 +10,8 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from builder import parting, reading, stopping, submission, together
+from builder import reading, stopping, submission, together
 from builder.backends import State, Status, Submission
-from builder.bundle import Bundle
 from builder.clock import Clock
 from builder.dealing import Costs, Dealer
 from builder.errors import (
@@ -25,6 +24,7 @@ from builder.errors import (
     worst,
 )
 from builder.outputs import EVERYTHING, Wanted
+from builder.parting import Parts
 from builder.places import Known
 from builder.polling import Polls, Track
 from builder.runs import Run
@@ -40,7 +40,7 @@ NAP_S, LEAST_NAP_S = 5.0, 0.05  # no longer, so that `ferry stop` is heard
 
 
 class Spread:
-    """One run that is dealt. `bundle` is read from its first part unless it is at hand."""
+    """One run that is dealt."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Spread:
         costs: Costs,
         clock: Clock,
         tell: Tell,
-        bundle: Bundle | None = None,
+        parts: Parts | None = None,
     ) -> None:
         self.run = run
         self.spec = run.spec
@@ -58,7 +58,7 @@ class Spread:
         self._places = known
         self._clock = clock
         self._tell = tell
-        self._bundle = bundle
+        self._parts = parts or Parts(run)
         self._polls = Polls({name: one.backend for name, one in known.items()}, clock)
         rooms = [one.place for one in known.values()]
         self._dealer = Dealer(rooms, costs, self.spec.budget_s or math.inf)
@@ -66,14 +66,12 @@ class Spread:
         self._standing = Standing(self._dealer, slots, self._cases)
         self._standing.finish(self.spec.known)
         self._tracks: dict[int, Track] = {}
-        self._parts = 0
         self._loose: dict[int, set[str]] = {}  # parts that did not come whole, with their cases
         self._restore()
 
     def _restore(self) -> None:
         """Take up what is on disk."""
         for part in self.run.parts():
-            self._parts = max(self._parts, part)
             if self.run.state(part) == "withdrawn":
                 continue
             spec = self.run.part_spec(part)
@@ -87,8 +85,11 @@ class Spread:
 
     def _hold(self, part: int, place: str, cases: Sequence[str]) -> Track:
         accepted = self.run.submission(part)
-        age_s = submission.age_s(self.run, part, self._clock) if accepted else 0.0
+        runs = self.run.told(part) is State.RUNNING
+        state = State.RUNNING if runs else State.QUEUED
+        age_s = submission.age_s(self.run, part, self._clock, state) if accepted else 0.0
         track = Track(self._standing.hold(part, place, cases, self._clock.monotonic() - age_s))
+        track.held.runs = runs
         track.watch = self._watch(part, accepted, place) if accepted else None
         self._tracks[part] = track
         return track
@@ -118,16 +119,17 @@ class Spread:
             if not self._tracks:
                 break
             if patience_s and self._clock.monotonic() - began_s >= patience_s:
-                raise WaitExpiredError(
-                    f"run {self.run.id} is not over after {patience_s:g} s",
-                    f"what was dealt goes on: ferry pull {self.run.id}",
-                )
+                said = f"run {self.run.id} is not over after {patience_s:g} s"
+                raise WaitExpiredError(said, f"what was dealt goes on: ferry pull {self.run.id}")
             self._clock.sleep(self._nap_s())
         self._settle()
-        lacking = self._cases.keys() - self._standing.done - self.spec.left_out.keys()
         if self.problems and not any(self.run.submission(part) for part in self.run.parts()):
             raise self.problems[0]
-        return worst(*(problem.exit_code for problem in self.problems)) if lacking else Exit.OK
+        return (
+            worst(*(problem.exit_code for problem in self.problems))
+            if self._standing.lacking(self.spec.left_out)
+            else Exit.OK
+        )
 
     def step(self, wanted: Wanted = EVERYTHING) -> None:
         """Look once at everything, and do what can be done now."""
@@ -137,9 +139,8 @@ class Spread:
         if self.run.state(0) != "stopped":
             self._deal()
         self._part_with_the_needless()
-        if silent and not any(
-            track.watch and track.held.place not in silent for track in self._tracks.values()
-        ):
+        heard = [track for track in self._tracks.values() if track.watch and track.held.place not in silent]
+        if silent and not heard:
             raise next(iter(silent.values()))
 
     def _nap_s(self) -> float:
@@ -154,10 +155,10 @@ class Spread:
             if cases <= self._standing.done:
                 self.run.record("withdrawn", part, "other parts have its cases")
         if self.run.is_open:
-            waiting = self._cases.keys() - self._standing.done - self.spec.left_out.keys()
-            self.run.record("dealt", detail=f"{len(waiting)} cases found no place" if waiting else "")
-            if waiting:
-                self._tell(f"{len(waiting)} cases were not dealt: no place has time for them, or lost them")
+            count = len(self._standing.lacking(self.spec.left_out))
+            self.run.record("dealt", detail=f"{count} cases found no place" if count else "")
+            if count:
+                self._tell(f"{count} cases have no result: no place has time for them, or lost them")
 
     # --- what comes ---------------------------------------------------------------------------------------
 
@@ -179,6 +180,8 @@ class Spread:
             self._take(track, answer, wanted)
         else:
             self._say(track, f"part {part} on {place} is {answer.state} {answer.message}".rstrip())
+        if answer.state is State.RUNNING and not track.held.runs:
+            track.held.runs, track.held.since_s = True, self._clock.monotonic()
 
     def _say(self, track: Track, text: str) -> None:
         """Say what is new of a part, once."""
@@ -202,18 +205,15 @@ class Spread:
         planned, results = len(self.run.part_spec(part).cases), self._results(part)
         self._standing.finish(results)
         self._release(track)
-        self._tell(
-            f"part {part} on {place} is {state}: {len(results)} of its {planned} cases have a "
-            f"result, {len(self._standing.done)} of {len(self._cases)} in all"
-        )
+        in_all = f"{len(self._standing.done)} of {len(self._cases)} in all"
+        self._tell(f"part {part} on {place} is {state}: it has {len(results)} of {planned} results, {in_all}")
 
     def _release(self, track: Track) -> None:
         """Let go of a part; what it owes is dealt again."""
-        part = track.held.part
-        del self._tracks[part]
+        del self._tracks[part := track.held.part]
         spent_s = self._clock.monotonic() - track.held.since_s if track.watch else 0.0
         cases = [case.id for case in self.run.part_spec(part).cases]
-        self._standing.release(part, cases, min(spent_s, track.held.expected_s))
+        self._standing.release(part, cases, spent_s)
         if not self.run.has_come(part):
             self._loose[part] = {*cases}
 
@@ -224,36 +224,42 @@ class Spread:
             late = self._clock.monotonic() >= track.again_s
             if late and not track.watch and self.run.state(track.held.part):  # it was tried already
                 self._submit(track)
+        for held in self._standing.late(self._clock.monotonic()):
+            self._hurry(self._tracks[held.part])
         self._deal_waiting()
-        for held in self._standing.share_late(self._clock.monotonic()):
+
+    def _hurry(self, track: Track) -> None:
+        """Have the rest of a late part done by others: it ends where that loses nothing, else both go on."""
+        held = track.held
+        deletes = self._places[held.place].backend.limits().stop_deletes
+        if track.watch and not deletes and self._standing.may_cut(held):
+            self._tell(
+                f"part {held.part} on {held.place} is late: it is stopped, and what it lacks dealt anew"
+            )
+            self._standing.cut(held)
+            self._stop(track)
+        else:
             self._tell(f"part {held.part} on {held.place} is late: its cases are dealt once more")
-        self._deal_waiting()
+            self._standing.share(held)
 
     def _deal_waiting(self) -> None:
         unsent = [one for one in self._tracks.values() if not (one.watch or self.run.state(one.held.part))]
         for name, known in self._places.items():
             fresh = [one for one in unsent if one.held.place == name]
             while self._standing.is_free(name) and (chosen := self._dealer.take(name)):
-                fresh.append(self._add(name, chosen))
+                cases = (self._cases[case] for case in chosen)
+                part = self._parts.add(name, cases, known.backend.limits())
+                fresh.append(self._hold(part, name, chosen))
             parts = [track.held.part for track in fresh]
             with contextlib.suppress(FerryError):  # then each is submitted, or refused, by itself
                 together.submit_fresh(self.run, parts, known.backend, self._tell)
             for track in fresh:
                 self._submit(track)
 
-    def _add(self, name: str, chosen: Sequence[str]) -> Track:
-        """Put a new part on disk."""
-        self._parts += 1
-        self._bundle = self._bundle or parting.stored_bundle(self.run.part(1))
-        limits = self._places[name].backend.limits()
-        spec = parting.part_spec(self.spec, name, [self._cases[case] for case in chosen], limits)
-        parting.add(self.run, self._parts, spec, self._bundle)
-        return self._hold(self._parts, name, chosen)
-
     def _submit(self, track: Track) -> None:
         part, place = track.held.part, track.held.place
-        backend = self._places[place].backend
         track.again_s = self._clock.monotonic() + AGAIN_S
+        backend = self._places[place].backend
         try:
             accepted = submission.submit(self.run, part, backend, self._clock, self._tell, True)
         except NoSlotError as full:
@@ -276,20 +282,20 @@ class Spread:
         """Stop what others have done meanwhile: it costs device time and brings nothing."""
         now_s = self._clock.monotonic()
         for track in [*self._tracks.values()]:
+            is_overdue = track.stopped_s is not None and now_s - track.stopped_s >= FAREWELL_S
             if track.held.owes:
-                continue
-            if track.stopped_s is None:
-                track.stopped_s = now_s
-                self._tell(
-                    f"part {track.held.part} on {track.held.place} is stopped: others have done its cases"
-                )
+                if is_overdue and not track.held.is_shared:
+                    self._standing.share(track.held)
+            elif track.stopped_s is None:
+                self._say(track, f"part {track.held.part} is stopped: others have done its cases")
                 self._stop(track)
-            elif now_s - track.stopped_s >= FAREWELL_S:
+            elif is_overdue:
                 self.run.record("withdrawn", track.held.part, "others have its cases; it was asked to stop")
                 self._release(track)
 
     def _stop(self, track: Track) -> None:
         part, place = track.held.part, self._places[track.held.place]
+        track.stopped_s = self._clock.monotonic()
         with contextlib.suppress(FerryError):
             stopping.stop(self.run, part, place.backend, self._clock, lose_log=True)
         if self.run.has_come(part):  # stopping took it away there

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from builder.dealing import Dealer, Held, overdue
+from builder.dealing import Dealer, Held, late
 
 TRIES = 3  # parts that may lose a case
+COPIES = 3  # parts that may have a case at once
+UNKNOWN_PACE = 3.0  # until parts have shown how good the expectations are
+PACES = 3  # so many
 
 
 class Standing:
@@ -21,11 +25,17 @@ class Standing:
         self._busy: Counter[str] = Counter()
         self._holders: dict[str, set[int]] = {case: set() for case in cases}
         self._lost: Counter[str] = Counter()
+        self._cut: set[str] = set()
+        self._paces: list[float] = []  # of parts that came whole, sorted
 
     def begin(self, left_out: Iterable[str]) -> None:
         """Let all wait that nobody has, that have no result and are not left out."""
         gone = {*left_out, *self.done}
         self.dealer.offer(case for case, parts in self._holders.items() if case not in gone and not parts)
+
+    def lacking(self, left_out: Iterable[str]) -> set[str]:
+        """Return the cases without a result that were not left out."""
+        return self._holders.keys() - self.done - {*left_out}
 
     def hold(self, part: int, place: str, cases: Iterable[str], since_s: float) -> Held:
         """Note a part that is to be pushed, or was."""
@@ -52,7 +62,10 @@ class Standing:
         for case in cases:
             self._holders[case].discard(part)
         self.dealer.use(held.place, spent_s - held.expected_s)
-        self._lost.update(held.owes)
+        if spent_s and not held.owes:
+            insort(self._paces, spent_s / (held.expected_s or 1.0))
+        if not held.is_cut:
+            self._lost.update(held.owes)
         again = [case for case in held.owes if self._lost[case] < TRIES and not self._holders[case]]
         self.dealer.offer(sorted(again))
         return held
@@ -61,12 +74,31 @@ class Standing:
         """Whether a place may be dealt one more part."""
         return self.dealer.is_open(place) and self._busy[place] < self._slots[place]
 
-    def share_late(self, now_s: float) -> list[Held]:
-        """Where somebody is free and nothing waits, let the cases of late parts wait once more."""
-        if self.dealer.has_waiting or not any(map(self.is_free, self._slots)):
-            return []
-        late = overdue(self.held.values(), now_s)
-        for held in late:
-            held.is_shared = True
-            self.dealer.offer(sorted(case for case in held.owes if len(self._holders[case]) == 1))
-        return late
+    @property
+    def pace(self) -> float:
+        """What parts take over what was expected of them, the median; never less than 1."""
+        middle = self._paces[len(self._paces) // 2] if len(self._paces) >= PACES else UNKNOWN_PACE
+        return max(1.0, middle)
+
+    def late(self, now_s: float) -> list[Held]:
+        """Return the late parts, where somebody is free to do their cases.
+
+        For one that still waits in its place's queue that is somebody elsewhere.
+        """
+        free = {place for place in self._slots if self.is_free(place)}
+        found = late(self.held.values(), now_s, self.pace) if free else []
+        return [held for held in found if held.runs or free - {held.place}]
+
+    def may_cut(self, held: Held) -> bool:
+        """Whether a late part may be stopped, so that others do the rest: each case is cut at most once."""
+        return held.runs and len(held.owes) > 1 and not held.owes & self._cut
+
+    def cut(self, held: Held) -> None:
+        """A part was asked to stop: what it owes then waits again, and does not count as lost."""
+        held.is_cut = True
+        self._cut |= held.owes
+
+    def share(self, held: Held) -> None:
+        """Let the cases of a part wait once more, beside it."""
+        held.is_shared = True
+        self.dealer.offer(sorted(case for case in held.owes if len(self._holders[case]) < COPIES))

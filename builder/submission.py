@@ -148,8 +148,8 @@ def _submit_or_find(
     if not interrupted:
         run.record(State.INTENT, intended.part, backend.account())
     refuse_another_account(run, intended.part, backend)
-    age_s = _age_s(run, intended.part, State.INTENT, clock)
-    if interrupted and (found := _look_for(intended, backend, clock, age_s)):
+    pushed_s = age_s(run, intended.part, clock, State.INTENT)
+    if interrupted and (found := _look_for(intended, backend, clock, pushed_s)):
         return found
     for pushes in range(1, PUSHES + 1):
         try:
@@ -193,16 +193,14 @@ def _look_for(intended: Intent, backend: Backend, clock: Clock, age_s: float = 0
         clock.sleep(min(LOOK_S, left))
 
 
-def _age_s(run: Run, part: int, state: State, clock: Clock) -> float:
-    """Return how long ago a part came into a state, in seconds; 0 where the clock was put back since."""
+def age_s(run: Run, part: int, clock: Clock, state: State = State.QUEUED) -> float:
+    """Return how long ago a part was accepted, or came into a state, in seconds.
+
+    0 where the clock was put back since.
+    """
     times = [entry.at for entry in run.journal(part) if entry.state == state]
     since = datetime.fromisoformat(times[-1]).timestamp() if times else clock.now()
     return max(0.0, clock.now() - since)
-
-
-def age_s(run: Run, part: int, clock: Clock) -> float:
-    """Return how long ago a part was accepted, in seconds."""
-    return _age_s(run, part, State.QUEUED, clock)
 
 
 def status(run: Run, part: int, submission: Submission, backend: Backend) -> Status:

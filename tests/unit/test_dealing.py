@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from builder.dealing import LATE_S, SLACK, Dealer, Held, Place, foresee, overdue
+from builder.dealing import LATE_S, QUEUED_S, SLACK, Dealer, Held, Place, foresee, late
+from builder.standing import TRIES, Standing
 
 CASES = tuple(f"c{number}" for number in range(40))
 
@@ -97,11 +98,57 @@ def test_a_closed_place_gets_nothing() -> None:
     assert dealer.take("b") == CASES
 
 
-def test_a_late_part_is_shared_once() -> None:
-    """Only a part that takes far longer than expected is, and only once; the latest comes first."""
-    parts = [Held(1, "a", {"c1"}, 0.0, 30.0), Held(2, "a", {"c2"}, 0.0, 10.0), Held(3, "a", set(), 0.0, 1.0)]
-    assert overdue(parts, SLACK * 10.0 + LATE_S - 1) == []
-    assert overdue(parts, SLACK * 10.0 + LATE_S + 1) == [parts[1]]
-    assert overdue(parts, SLACK * 30.0 + LATE_S + 1) == [parts[1], parts[0]]
-    parts[1].is_shared = True
-    assert overdue(parts, SLACK * 30.0 + LATE_S + 1) == [parts[0]]
+def test_a_late_part_is_late_once() -> None:
+    """Only a part that runs far longer than expected is late; the latest comes first."""
+    slow, fast = Held(1, "a", {"c1"}, 0.0, 30.0, runs=True), Held(2, "a", {"c2"}, 0.0, 10.0, runs=True)
+    parts = [slow, fast, Held(3, "a", set(), 0.0, 1.0, runs=True), Held(4, "a", {"c4"}, 0.0, 1.0)]
+    assert late(parts, SLACK * 10.0 + LATE_S - 1) == []
+    assert late(parts, SLACK * 10.0 + LATE_S + 1) == [fast]
+    assert late(parts, SLACK * 30.0 + LATE_S + 1) == [fast, slow]
+    assert late(parts, SLACK * 30.0 + LATE_S + 1, pace=3.0) == [fast]
+    assert late(parts, QUEUED_S + 1) == [fast, slow, parts[3]]
+    fast.is_shared = slow.is_cut = True
+    assert late(parts, SLACK * 30.0 + LATE_S + 1) == []
+
+
+def standing(place_count: int = 1) -> Standing:
+    """Two parts under way on the first place, which has room for three."""
+    names = "ab"[:place_count]
+    dealer = Dealer([Place(name, 3) for name in names], costs(*names))
+    found = Standing(dealer, dict.fromkeys(names, 3), CASES[:4])
+    found.hold(1, "a", CASES[:2], 0.0).runs = True
+    found.hold(2, "a", CASES[2:4], 0.0)
+    return found
+
+
+def test_a_late_part_is_cut_once_and_shared_then() -> None:
+    """What a part that was cut for being late owes waits again, and is cut no second time."""
+    found = standing()
+    [held] = found.late(10_000.0)
+    assert found.may_cut(held)
+    found.cut(held)
+    found.finish(CASES[:1])
+    found.release(1, CASES[:2], 100.0)
+    assert found.dealer.waiting == [CASES[1]]
+    again = found.hold(3, "a", [CASES[1], CASES[0]], 0.0)
+    assert not found.may_cut(again)
+
+
+def test_who_waits_in_a_queue_is_shared_with_another_place_only() -> None:
+    """A second place in the same queue would bring nothing."""
+    alone, both = standing(), standing(2)
+    assert [held.part for held in alone.late(10_000.0)] == [1]
+    assert [held.part for held in both.late(10_000.0)] == [1, 2]
+
+
+def test_a_case_is_lost_so_often_only() -> None:
+    """What every part loses is not dealt for ever, and what has a result never again."""
+    found = standing()
+    found.finish(CASES[3:4])
+    found.release(2, CASES[2:4], 1.0)
+    for part in range(3, 3 + TRIES - 1):
+        taken = found.dealer.take("a")
+        assert taken == CASES[2:3]
+        found.hold(part, "a", taken, 0.0)
+        found.release(part, taken, 1.0)
+    assert found.dealer.waiting == []
