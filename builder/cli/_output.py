@@ -164,10 +164,12 @@ def _number(value: float | None, form: str, unit: str = "") -> str:
 
 def _summary(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the totals: what became of the cases, then each route's geomean, which are never blended."""
-    devices = " and ".join(sorted({row.device for row in rows if row.device})) or "no device"
-    yield f"{', '.join(f'{count} {status}' for status, count in results.counts(rows).items())} on {devices}"
-    for kind in dict.fromkeys(map(_kind, rows)):
-        ours = [row for row in rows if _kind(row) == kind]
+    devices = sorted({row.device for row in rows if row.device})
+    where = " and ".join(devices) or "no device"
+    yield f"{', '.join(f'{count} {status}' for status, count in results.counts(rows).items())} on {where}"
+    kinds = [(*_kind(row), *([row.device] if len(devices) > 1 else [])) for row in rows]
+    for kind in dict.fromkeys(kinds):
+        ours = [row for row, own in zip(rows, kinds, strict=True) if own == kind]
         ratios = [row.speedup for row in ours if row.speedup]
         if ratios:
             figure = f"geomean {geomean(ratios):.3f}× over {len(ratios)} of {len(ours)}"
