@@ -114,10 +114,7 @@ class Spread:
         Raises WaitExpiredError when the host's patience ends, InfrastructureError when no place answers.
         """
         began_s = self._clock.monotonic()
-        while True:
-            self.step(wanted)
-            if not self._tracks:
-                break
+        while self.step(wanted):
             if patience_s and self._clock.monotonic() - began_s >= patience_s:
                 said = f"run {self.run.id} is not over after {patience_s:g} s"
                 raise WaitExpiredError(said, f"what was dealt goes on: ferry pull {self.run.id}")
@@ -131,8 +128,8 @@ class Spread:
             else Exit.OK
         )
 
-    def step(self, wanted: Wanted = EVERYTHING) -> None:
-        """Look once at everything, and do what can be done now."""
+    def step(self, wanted: Wanted = EVERYTHING) -> bool:
+        """Look once at everything, and do what can be done now; return whether a part is under way."""
         silent = self._poll(wanted)
         for name in silent:
             self._dealer.close(name)
@@ -142,6 +139,7 @@ class Spread:
         heard = [track for track in self._tracks.values() if track.watch and track.held.place not in silent]
         if silent and not heard:
             raise next(iter(silent.values()))
+        return bool(self._tracks)
 
     def _nap_s(self) -> float:
         asked = [track.held.place for track in self._tracks.values() if track.watch]
