@@ -33,10 +33,15 @@ class Attempt(sdpa.Route):
 
     def run(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
         """See `routes.Route.run`."""
-        self.note = self._failed or self.refusal(x, weights, levers)
+        kind = (x.shape, x.dtype, x.device, valid is None)
+        met = kind in self._met
+        self.note = self._failed or (self.changed(weights) if met else self.refusal(x, weights, levers))
         if not self.note:
             try:
-                result = self._timed(x, valid, lambda: self.attempt(x, valid, weights, levers))
+                if met:
+                    self.ran = type(self).ran
+                    return self.attempt(x, valid, weights, levers)
+                result = self._timed(x, kind, lambda: self.attempt(x, valid, weights, levers))
             except Exception as error:
                 # Compilers fail in every way there is; running out of memory is the caller's to mend.
                 if is_out_of_memory(error):
@@ -48,10 +53,11 @@ class Attempt(sdpa.Route):
         self.ran = sdpa.Route.ran
         return super().run(x, valid, weights, levers)
 
-    def _timed(self, x: Tensor, valid: Tensor | None, call: Callable[[], Tensor]) -> Tensor:
-        kind = (x.shape, x.dtype, x.device, valid is None)
-        if kind in self._met:
-            return call()
+    def changed(self, weights: Weights) -> str:
+        """Why weights that have changed since are refused now; asked before each call of a kind that ran."""
+        return ""
+
+    def _timed(self, x: Tensor, kind: tuple[object, ...], call: Callable[[], Tensor]) -> Tensor:
         start = time.perf_counter()
         try:
             result = call()

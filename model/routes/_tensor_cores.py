@@ -31,6 +31,7 @@ class TensorCores(Attempt):
         super().__init__()
         self._packing = Packing(self.pack)
         self._packed: Packed | None = None
+        self._beyond = ""
         self._ops: dict[tuple[str, ...], Op] = {}
 
     @abstractmethod
@@ -47,14 +48,15 @@ class TensorCores(Attempt):
 
     def refusal(self, x: Tensor, weights: Weights, levers: Settings) -> str:
         """No fitting GPU, no Triton, sizes that the op does not serve, or weights beyond float16."""
-        why = device_refusal(x.device) or self.op_refusal(x, weights)
-        if why:
-            return why
+        return device_refusal(x.device) or self.op_refusal(x, weights) or self.changed(weights)
+
+    def changed(self, weights: Weights) -> str:
+        """Weights beyond float16; packs them when they have changed."""
         packed = self._packing.of(weights)
         if packed is not self._packed:
-            self._packed = packed
+            self._packed, self._beyond = packed, packed.refusal
             self._ops.clear()
-        return packed.refusal
+        return self._beyond
 
     def attempt(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> Tensor:
         """Run the op over the weights that `refusal` has just seen."""
