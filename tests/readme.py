@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from builder import errors, tables
+from builder import errors, estimates, tables
 from builder.cli.run import command as run_command
 from builder.overview import commands as commands_of_ferry
 from builder.overview import short_help
@@ -65,6 +65,11 @@ def bench(name: str) -> str:
     return (PUBLISHED / "bench" / f"{name or 'bench'}.md").read_text(encoding="utf-8").strip()
 
 
+def estimate(device: str) -> str:
+    """What a card should take for the official shapes, by the model of it."""
+    return estimates.table(device.replace("-", " "))
+
+
 @functools.cache
 def demo(scene: str) -> str:
     """One of the demo's scenes, played anew: what it shows must be the same each time."""
@@ -80,6 +85,7 @@ BLOCKS: dict[str, Callable[[str], str]] = {
     "columns": columns,
     "run": tables.table,
     "bench": bench,
+    "estimate": estimate,
     "demo": demo,
 }
 

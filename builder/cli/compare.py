@@ -7,25 +7,33 @@ from typing import Any
 import click
 
 from builder import reading, results
+from builder.cli._estimated import show_estimate
 from builder.cli._listing import grid
 from builder.cli._options import SHARE
 from builder.cli._output import envelope, say
 from builder.compare import KINDS, Across, Compared, Pair, compare
-from builder.errors import Exit
+from builder.errors import Exit, UsageError
 from builder.reports import comparison
 
 
 @click.command("compare")
 @click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("b", metavar="B", default="")
 @click.option(
     "--across", multiple=True, type=click.Choice([*KINDS]), help="Compare although they differ in this."
 )
 @click.option("--threshold", type=SHARE, default="0", help="The slow-down that is allowed, as 5%.")
+@click.option("--estimate", is_flag=True, help="Hold one run against what the model of its card says.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a table for a pull request.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    a: str, b: str, across: tuple[str, ...], threshold: float, as_markdown: bool, as_json: bool
+    a: str,
+    b: str,
+    across: tuple[str, ...],
+    threshold: float,
+    estimate: bool,
+    as_markdown: bool,
+    as_json: bool,
 ) -> Exit:
     """Compare run B with run A, case by case: faster, slower, the same, or nobody can tell.
 
@@ -33,11 +41,15 @@ def command(
     milliseconds: a difference counts when it is beyond twice its 95 % interval, beyond both runs' noise,
     beyond twice what the unchanged baseline moved in the same direction, and beyond 5 %, which two processes
     alone may make. Exit 3: a case is slower by more than the threshold or no longer passes; 8: for some case
-    nobody can tell.
+    nobody can tell. With --estimate A alone is held against the model of its card, which is no measurement.
 
     \b
     Example:  ferry compare 20261129 20261130 --threshold 5% --markdown
     """
+    if estimate is bool(b):
+        raise UsageError("name two runs, or one with --estimate", "ferry compare --estimate RUN")
+    if estimate:
+        return show_estimate(reading.read(a), as_json)
     compared = compare(reading.read(a), reading.read(b), across)
     code = compared.exit_code(threshold)
     if as_json:

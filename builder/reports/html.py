@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from builder import stats, timings, turns
+from builder import others, stats, timings, turns
 from builder.reading import Reading
 from builder.reports.charts import charts_of
 from builder.reports.lines import Group, Line, groups_of, lines_of
@@ -285,6 +285,8 @@ def report(readings: Sequence[Reading], problems: Iterable[str] = (), library: s
         columns=COLUMNS,
         rows=[(line, cells(line)) for line in lines],
         statuses=sorted({line.row.status for line in lines}),
+        published_head=others.HEAD,
+        others=others.beside([line.row for line in lines if line.counts]),
         unlike=list(turns.unlike_medians(line.row for line in lines if line.counts)),
         runs=[(reading, environment(reading)) for reading in readings],
         cards=[line for line in lines if line.row.flags.get("clocks") or line.row.flags.get("card_after")],

@@ -241,3 +241,16 @@ def test_the_ready_workflow_says_only_what_ferry_knows() -> None:
     assert run
     names = {f"FERRY_{max(one.opts, key=len).lstrip('-').upper()}" for one in run.params}
     assert set(re.findall(r"^  (FERRY_\w+):", text, re.MULTILINE)) <= names
+
+
+def test_a_run_is_held_against_the_model_of_its_card() -> None:
+    """A published run beside its estimates: every row, each side's geomean and worst, as JSON too."""
+    done = run_ferry("compare", "--estimate", str(PUBLISHED / SAME_CODE[0]), "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 0 and len(told["pairs"]) == 26
+    assert {one["side"]: 1.0 < one["geomean"] < 1.2 for one in told["wrong"]} == {
+        "baseline": True,
+        "sdpa": True,
+    }
+    for words in ((*SAME_CODE, "--estimate"), (SAME_CODE[0],)):
+        assert run_ferry("compare", *words).returncode == Exit.USAGE
