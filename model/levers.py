@@ -42,8 +42,18 @@ RESIDUAL = Lever(
     "LEVER_RESIDUAL", ("inplace", "new"), "inplace", "add to the residual in place or not (not in eager)"
 )
 CHUNK = Lever("LEVER_CHUNK", ("auto",), "auto", "rows of a batch that run at once", counts=True)
+TOKENS = Lever(
+    "LEVER_TOKENS",
+    ("auto",),
+    "auto",
+    "tokens of a sequence that run at once (cuda)",
+    counts=True,
+)
 PRECISION = Lever(
-    "LEVER_PRECISION", ("safe", "fast", "fp16"), "safe", "operands of products on tensor cores (stack, wide)"
+    "LEVER_PRECISION",
+    ("safe", "fast", "fp16"),
+    "safe",
+    "operands of products on tensor cores (stack, wide, cuda)",
 )
 PRODUCTS = Lever("LEVER_PRODUCTS", ("triton", "cublas"), "triton", "who computes matrix products (wide)")
 ATTENTION = Lever(
@@ -52,14 +62,14 @@ ATTENTION = Lever(
     "triton",
     "who computes attention of whole float16 operands (wide)",
 )
-GRAPH = Lever("LEVER_GRAPH", ("auto", "on", "off"), "auto", "replay launches as a CUDA graph (wide)")
+GRAPH = Lever("LEVER_GRAPH", ("auto", "on", "off"), "auto", "replay launches as a CUDA graph (wide, cuda)")
 
-LEVERS = (ROUTE, QKV, RESIDUAL, CHUNK, PRECISION, PRODUCTS, ATTENTION, GRAPH)
+LEVERS = (ROUTE, QKV, RESIDUAL, CHUNK, TOKENS, PRECISION, PRODUCTS, ATTENTION, GRAPH)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the levers say; `chunk` is None when the rows of a chunk are planned from free memory.
+    """What the levers say; `chunk` and `tokens` are None when they are planned from free memory.
 
     `given` are the levers that were set, as they were.
     """
@@ -68,6 +78,7 @@ class Settings:
     fused_qkv: bool
     inplace_residual: bool
     chunk: int | None
+    tokens: int | None
     precision: str
     products: str
     attention: str
@@ -85,12 +96,13 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
     for name in environ:
         if name.startswith(PREFIX) and name not in known:
             raise ValueError(f"unknown lever {name}; known are: {', '.join(known)}")
-    chunk = CHUNK.read(environ)
+    chunk, tokens = CHUNK.read(environ), TOKENS.read(environ)
     return Settings(
         route=ROUTE.read(environ),
         fused_qkv=QKV.read(environ) == "fused",
         inplace_residual=RESIDUAL.read(environ) == "inplace",
         chunk=None if chunk == "auto" else int(chunk),
+        tokens=None if tokens == "auto" else int(tokens),
         precision=PRECISION.read(environ),
         products=PRODUCTS.read(environ),
         attention=ATTENTION.read(environ),

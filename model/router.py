@@ -160,7 +160,8 @@ def rule(choice: str, problem: Problem) -> tuple[str, ...]:
     if problem.capability == (0, 0):
         return ("compiled",) if choice == "fast" else ()
     if problem.capability < (8, 0):
-        return ("amp",) if choice == "fp16" else ()
+        ours = ("cuda",) if problem.capability >= (7, 5) else ()
+        return (*ours, "amp") if choice == "fp16" else ours
     return ("stack", "wide") if problem.d_model <= NARROW else ("wide",)
 
 

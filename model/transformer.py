@@ -11,13 +11,14 @@ B, S, D, H, F, L = batch, sequence, width, heads, FFN width, layers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from . import chunking, levers, padding
 from .choosing import Choices
+from .chunking import Piece
 from .routes import Route
 from .weights import Config, Weights
 
@@ -26,7 +27,7 @@ Forward = Callable[[Tensor, "Tensor | None"], Tensor]
 
 @dataclass
 class Plan:
-    """How one kind of input is run: by a route under settings, so many rows of the batch at once.
+    """How one kind of input is run: by a route under settings, such a piece at once.
 
     `note` says which route was to run and refused.
     """
@@ -34,14 +35,15 @@ class Plan:
     route: Route
     settings: levers.Settings
     note: str
-    rows: int
+    piece: Piece
 
 
 class OptimizedTransformer(Weights):
     """The contest's transformer for inference, run by the route that `LEVER_ROUTE` names.
 
     After a forward: `route_ran`, the route that did the work; `route_note`, why when it is not the one asked
-    for; `compile_s`, seconds spent compiling; `chunk_rows`, rows of a chunk when the batch was run in chunks.
+    for; `compile_s`, seconds spent compiling; `chunk_rows`, rows of a chunk when the batch was run in chunks;
+    `chunk_tokens`, those of a part when sequences were run in parts.
     Its parameters are NaN until loaded. Raises ValueError for an unknown lever.
     """
 
@@ -49,6 +51,7 @@ class OptimizedTransformer(Weights):
     route_note: str
     compile_s: float | None
     chunk_rows: int | None
+    chunk_tokens: int | None
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -56,7 +59,7 @@ class OptimizedTransformer(Weights):
         self._choices = Choices(self._levers)
         self._plans: dict[tuple[object, ...], Plan] = {}
         self.route_ran, self.route_note = self._levers.route, ""
-        self.compile_s = self.chunk_rows = None
+        self.compile_s = self.chunk_rows = self.chunk_tokens = None
 
     def forward(self, x: Tensor, valid_token_mask: Tensor | None = None) -> Tensor:
         """Map x [B,S,D] to a fresh [B,S,D], zeros where valid_token_mask [B,S] is False; no gradients."""
@@ -78,47 +81,58 @@ class OptimizedTransformer(Weights):
         if plan is None:
             # Kept: one answer for one kind of input, and no figure is asked of the driver again.
             plan = self._plans[kind] = self._plan(x, valid_token_mask)
-        output, plan.rows = chunking.run_in_chunks(self._runner(plan, x, valid_token_mask), x, plan.rows)
-        self._report(plan, x.shape[0])
+        output, plan.piece = chunking.run_in_chunks(self._runner(plan, x, valid_token_mask), x, plan.piece)
+        self._report(plan, x.shape)
         return output
 
     @torch.no_grad()
     def chunk_difference(self, x: Tensor, valid_token_mask: Tensor | None = None) -> float:
         """The largest absolute difference that chunks make to the first rows of x, as many as fit at once.
 
-        Compares them in one piece with the same in two halves; call it after a forward of x.
+        Compares them in one piece with the same in two halves, or in smaller parts of the sequence; call it
+        after a forward of x.
         """
         plan = self._plans[x.shape, x.dtype, x.device, valid_token_mask is None]
-        run = self._runner(plan, x, valid_token_mask)
-        half = -(-plan.rows // 2)
-        whole = run(0, plan.rows)
-        spans = ((start, min(start + half, plan.rows)) for start in range(0, plan.rows, half))
-        worst = [run(start, stop).sub_(whole[start:stop]).abs_().max() for start, stop in spans]
+        run, piece = self._runner(plan, x, valid_token_mask), plan.piece
+        half, rows = piece.halved() or piece, piece.rows
+        whole = run(0, rows, piece.tokens)
+        spans = ((start, min(start + half.rows, rows)) for start in range(0, rows, half.rows))
+        worst = [run(*span, half.tokens).sub_(whole[slice(*span)]).abs_().max() for span in spans]
         return float(torch.stack(worst).max())
 
-    def _runner(self, plan: Plan, x: Tensor, valid: Tensor | None) -> Callable[[int, int], Tensor]:
-        def run(start: int, stop: int) -> Tensor:
-            if stop - start == x.shape[0]:  # views cost a small forward's host a tenth of its time
-                return plan.route.run(x, valid, self, plan.settings)
+    def _runner(self, plan: Plan, x: Tensor, valid: Tensor | None) -> Callable[[int, int, int], Tensor]:
+        batch, seq_len, _ = x.shape
+
+        def run(start: int, stop: int, tokens: int) -> Tensor:
+            settings = plan.settings if tokens == seq_len else replace(plan.settings, tokens=tokens)
+            if stop - start == batch:  # views cost a small forward's host a tenth of its time
+                return plan.route.run(x, valid, self, settings)
             part = padding.rows(valid, start, stop)
-            return plan.route.run(x[start:stop], part, self, plan.settings)
+            return plan.route.run(x[start:stop], part, self, settings)
 
         return run
 
     def _plan(self, x: Tensor, valid: Tensor | None) -> Plan:
         route, settings, note = self._choices.take(x, self)
-        if settings.chunk is not None:
-            return Plan(route, settings, note, min(settings.chunk, len(x)))
+        batch, seq_len = x.shape[:2]
+        parts = route.parts(x, self, settings)
+        if settings.chunk is not None or (parts and settings.tokens is not None):
+            least = min(chunking.STEP, seq_len) if parts else seq_len
+            tokens = min(settings.tokens or seq_len, seq_len) if parts else seq_len
+            rows = 1 if tokens < seq_len else min(settings.chunk or batch, batch)
+            return Plan(route, settings, note, Piece(rows, tokens, least))
         row_bytes = route.bytes_per_row(x, valid, self, settings)
         output_bytes, free = x.numel() * x.element_size(), chunking.free_bytes(x.device)
-        rows = chunking.plan_rows(len(x), row_bytes, output_bytes, free, x.element_size())
-        return Plan(route, settings, note, rows)
+        piece = chunking.plan(batch, seq_len, row_bytes, parts, output_bytes, free, x.element_size())
+        return Plan(route, settings, note, piece)
 
-    def _report(self, plan: Plan, batch: int) -> None:
-        route = plan.route
+    def _report(self, plan: Plan, shape: torch.Size) -> None:
+        route, (rows, tokens, _) = plan.route, plan.piece
         self.route_ran, self.compile_s = route.ran, route.compile_s
         self.route_note = route.note or plan.note
-        self.chunk_rows = plan.rows if plan.rows < batch else None
+        in_parts = tokens < shape[1]
+        self.chunk_rows = rows if in_parts or rows < shape[0] else None
+        self.chunk_tokens = tokens if in_parts else None
 
 
 UserOptimizedTransformer = OptimizedTransformer

@@ -77,6 +77,12 @@ class Loader:
         return self._loaded[key]
 
 
+@functools.cache
+def loader(device: torch.device) -> Load:
+    """The one loader of a device."""
+    return Loader(device)
+
+
 class Function:
     """One function of an image, loaded on one device.
 

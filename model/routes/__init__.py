@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor
 
+from ..chunking import Parts
 from ..levers import Settings
 from ..weights import Weights
 
@@ -33,6 +34,11 @@ class Route(ABC):
     @abstractmethod
     def bytes_per_row(self, x: Tensor, valid: Tensor | None, weights: Weights, levers: Settings) -> int:
         """An estimate of the bytes that one row of the batch takes at its worst moment, x not counted."""
+
+    def parts(self, x: Tensor, weights: Weights, levers: Settings) -> Parts | None:
+        """What one row takes when its sequence runs in parts of `levers.tokens`; None where it cannot."""
+        del x, weights, levers
+        return None
 
     def refusal(self, x: Tensor, weights: Weights, levers: Settings) -> str:
         """Why the route cannot serve x [B,S,D] as asked; nothing when it can."""

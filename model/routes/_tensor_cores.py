@@ -1,4 +1,4 @@
-"""What routes of Triton ops have in common: packed weights, what they refuse, ops kept by their settings."""
+"""What routes of tensor-core ops have in common: packed weights, what they refuse, ops kept by settings."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ class TensorCores(Attempt):
     def pack(self, weights: Weights) -> Packed:
         """The weights as the op takes them."""
 
+    def device_refusal(self, device: torch.device) -> str:
+        """Why the op cannot run on a device, "" when it can."""
+        return device_refusal(device)
+
     @abstractmethod
     def op_refusal(self, x: Tensor, weights: Weights) -> str:
         """Why the op cannot serve x and a model of these sizes, "" when it can."""
@@ -48,7 +52,7 @@ class TensorCores(Attempt):
 
     def refusal(self, x: Tensor, weights: Weights, levers: Settings) -> str:
         """No fitting GPU, no Triton, sizes that the op does not serve, or weights beyond float16."""
-        return device_refusal(x.device) or self.op_refusal(x, weights) or self.changed(weights)
+        return self.device_refusal(x.device) or self.op_refusal(x, weights) or self.changed(weights)
 
     def changed(self, weights: Weights) -> str:
         """Weights beyond float16; packs them when they have changed."""

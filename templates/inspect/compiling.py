@@ -1,4 +1,4 @@
-"""One Triton function compiled for one architecture; no GPU is needed."""
+"""One Triton function, or one of CUDA C++, compiled for one architecture; no GPU is needed."""
 
 from __future__ import annotations
 
@@ -29,6 +29,41 @@ class Work:
     name: str
     label: str = ""
     notes: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def key(self) -> str:
+        """What makes one variant differ from another."""
+        return repr((self.name, self.types, self.constants, self.aligned, self.options))
+
+
+@dataclass(frozen=True)
+class CudaWork:
+    """A function of a CUDA C++ text, its macros, and the bytes of shared memory that a launch asks for."""
+
+    text: str
+    defines: dict[str, int]
+    shared: int
+    arch: int
+    name: str
+    label: str = ""
+
+    @property
+    def key(self) -> str:
+        """See `Work.key`."""
+        return repr((self.name, self.defines, self.shared))
+
+
+def compiled_cuda(work: CudaWork, folder: Path) -> dict[str, Any]:
+    """Compile; return where the machine code lies, or the compiler's own words."""
+    from model.ops.cuda import BuildError, build
+
+    told: dict[str, Any] = {"function": work.name, "arch": work.arch, "label": work.label}
+    path = folder / f"{next(_NUMBERS)}.cubin"
+    try:
+        path.write_bytes(build(work.text, f"sm_{work.arch}", work.defines))
+    except BuildError as problem:
+        return {**told, "error": str(problem)}
+    return {**told, "cubin": str(path), "mangled": work.name, "shared": work.shared}
 
 
 def compiled(work: Work, folder: Path) -> dict[str, Any]:

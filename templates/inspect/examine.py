@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from templates.inspect import guessing
-from templates.inspect.compiling import Work, compiled
+from templates.inspect.compiling import CudaWork, Work, compiled, compiled_cuda
 
 GLOBAL = re.compile(r"__global__[^;{(]*?\b(\w+)\s*\(")
 
@@ -41,12 +41,13 @@ def answered(order: dict[str, Any]) -> Iterator[dict[str, Any]]:
         return
     try:
         for work in works(order) if order["file"] else ours(order):
-            yield compiled(work, Path(order["folder"]))
+            make: Any = compiled_cuda if isinstance(work, CudaWork) else compiled
+            yield make(work, Path(order["folder"]))
     except guessing.UnknownError as unknown:
         yield {"refused": str(unknown), "hint": unknown.hint}
 
 
-def ours(order: dict[str, Any]) -> Iterator[Work]:
+def ours(order: dict[str, Any]) -> Iterator[Work | CudaWork]:
     """Yield what our own routes launch; this alone needs torch."""
     from templates.inspect.ours import works
 

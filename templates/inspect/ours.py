@@ -23,7 +23,7 @@ from harness.shapes import OFFICIAL, SHAPES, Shape
 from model import levers, router
 from model.packing import Packed
 from model.weights import Weights
-from templates.inspect.compiling import Work
+from templates.inspect.compiling import CudaWork, Work
 
 os.environ.pop("TRITON_INTERPRET", None)
 PROCESSORS = {75: 40, 80: 108, 86: 84, 89: 58, 90: 132}
@@ -42,7 +42,7 @@ TYPES = {
 class Variant:
     """A launch as recorded, and where it is used: shapes by choice."""
 
-    work: Work
+    work: Work | CudaWork
     uses: dict[str, list[str]] = field(default_factory=dict)
 
     def label(self) -> str:
@@ -50,7 +50,7 @@ class Variant:
         return " ".join(f"{choice} {','.join(shapes)}" for choice, shapes in self.uses.items())
 
 
-def works(order: dict[str, Any]) -> Iterator[Work]:
+def works(order: dict[str, Any]) -> Iterator[Work | CudaWork]:
     """Yield each variant once for every architecture, with the shapes whose route launches it."""
     wanted = order["shapes"] or [shape.key.removeprefix("s") for shape in OFFICIAL]
     for arch in order["archs"]:
@@ -59,8 +59,7 @@ def works(order: dict[str, Any]) -> Iterator[Work]:
             shape = SHAPES[f"s{int(number):02}"]
             for choice in CHOICES:
                 for work in recorded(shape, choice, arch):
-                    key = repr((work.name, work.types, work.constants, work.aligned, work.options))
-                    variant = variants.setdefault(key, Variant(work))
+                    variant = variants.setdefault(work.key, Variant(work))
                     variant.uses.setdefault(choice, [])
                     if number not in variant.uses[choice]:
                         variant.uses[choice].append(number)
@@ -68,7 +67,7 @@ def works(order: dict[str, Any]) -> Iterator[Work]:
             yield replace(variant.work, label=variant.label())
 
 
-def recorded(shape: Shape, choice: str, arch: int) -> Iterator[Work]:
+def recorded(shape: Shape, choice: str, arch: int) -> Iterator[Work | CudaWork]:
     """Yield what the route launches that the router's rule takes first there; nothing where it is torch's."""
     problem = router.Problem(
         "", divmod(arch, 10), "float32", False, shape.batch, shape.seq_len, shape.d_model,
@@ -85,7 +84,8 @@ def recorded(shape: Shape, choice: str, arch: int) -> Iterator[Work]:
             with torch.device("meta"):
                 weights, x = Weights(config), torch.empty(shape.batch, shape.seq_len, shape.d_model)
             route.make(packed(name, config), weights, settings)(x, None)
-        yield from (_work(*launch, arch) for launch in launched)
+        for launch in launched:
+            yield replace(launch, arch=arch) if isinstance(launch, CudaWork) else _work(*launch, arch)
 
 
 @functools.cache
@@ -118,7 +118,7 @@ def a_card(arch: int) -> Iterator[None]:
         yield
 
 
-Launched = tuple[Any, tuple[object, ...], dict[str, Any]]
+Launched = tuple[Any, tuple[object, ...], dict[str, Any]] | CudaWork
 
 
 @contextmanager
@@ -132,7 +132,16 @@ def recording() -> Iterator[list[Launched]]:
         beside = {name: value for name, value in constants.items() if name not in ("grid", "warmup")}
         launched.append((function, args, beside))
 
-    with mock.patch.object(JITFunction, "run", note):
+    def loader(*_: object) -> Any:
+        def load(text: str, name: str, _: str, shared: int, defines: dict[str, int]) -> Any:
+            return lambda *_: launched.append(CudaWork(text, defines, shared, 0, name))
+
+        return load
+
+    with (
+        mock.patch.object(JITFunction, "run", note),
+        mock.patch("model.ops.cuda_driver.loader", loader),
+    ):
         yield launched
 
 

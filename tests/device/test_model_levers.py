@@ -23,6 +23,7 @@ def test_defaults_are_the_table_s() -> None:
         fused_qkv=True,
         inplace_residual=True,
         chunk=None,
+        tokens=None,
         precision="safe",
         products="triton",
         attention="triton",

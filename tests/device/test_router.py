@@ -93,9 +93,11 @@ def test_auto_is_safe(table: list[Entry]) -> None:
 
 
 def test_rules_by_device(table: list[Entry]) -> None:
-    """A CPU compiles for `fast` only, an old card has no ops, and widths beyond 128 are `wide`'s."""
+    """A CPU compiles for `fast`, a T4 has `cuda`, an older card no ops; widths beyond 128 are `wide`'s."""
     assert [first(choice, CPU) for choice in ("safe", "fast", "fp16")] == ["sdpa", "compiled", "sdpa"]
-    assert [first(choice, T4) for choice in ("safe", "fast", "fp16")] == ["sdpa", "sdpa", "amp"]
+    assert [first(choice, T4) for choice in ("safe", "fast", "fp16")] == ["cuda"] * 3
+    old = replace(T4, device="Tesla V100", capability=(7, 0))
+    assert [first(choice, old) for choice in ("safe", "fast", "fp16")] == ["sdpa", "sdpa", "amp"]
     assert [first("safe", replace(H200, d_model=width)) for width in (96, 128, 129)] == [
         "stack",
         "stack",
