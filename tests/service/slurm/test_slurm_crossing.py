@@ -129,3 +129,14 @@ def test_a_held_run_says_why_and_can_be_given_up(project: Project) -> None:
     assert "the partition does not allow what it asks for" in project.ferry("status", project.run.id)
     project.ferry("stop", project.run.id)
     until(lambda: "cancelled" in project.ferry("status", project.run.id), 30.0)
+
+
+def test_one_sweep_over_slurm_and_this_machine(project: Project) -> None:
+    """Both places take parts of one run at once, and each case has one row, with its own part."""
+    words = ("--backend", "local,slurm:short", "--accelerator", "cpu", "--suite", "official-small")
+    said = project.ferry("run", *words, "--shapes", "1-4", *SHORT)
+    assert "4 of 4 in all" in said
+    found, run = rows(project.run), project.run
+    assert [row["status"] for row in found] == ["passed"] * 4
+    assert {run.part_spec(int(row["part"])).backend for row in found} == {"local", "slurm:short"}
+    assert run.is_finished
