@@ -9,12 +9,14 @@ from builder import accelerators, retry
 from builder.backends import Backend, Limits, Quota
 from builder.clock import Clock
 from builder.errors import InfrastructureError
+from builder.estimates import foretold
 from builder.spec import RunSpec
 from harness.shapes import cost_s
 
 SPARE = 3.0  # the estimate is for a T4 and gpuferry's own routes
 LEAST_S = 900.0
 START_S = 90.0  # a session's own start, and the notebook's conversion at its end
+_TABLED = "official"  # the suite whose estimates the README has
 _TRIES = 2  # nothing that is said here is worth a long wait
 
 
@@ -60,6 +62,12 @@ def announce(spec: RunSpec, backend: Backend, clock: Clock) -> Iterator[str]:
         f"pushing to {spec.backend} as {account}: {_cards(spec)}, {cases}, about {minutes} min"
         f"{_of_quota(spec, backend, clock)}; it {stops}; to come back: ferry pull {spec.run_id}"
     )
+    if (
+        spec.suite == _TABLED
+        and (known := accelerators.lookup(spec.accelerator))
+        and (said := foretold(spec.cases, known.device))
+    ):
+        yield f"{said}; afterwards: ferry compare --estimate {spec.run_id}"
     try:
         if busy := retry.read(backend.active, clock, _TRIES):
             yield f"under way on this account already: {', '.join(busy)}"

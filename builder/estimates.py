@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from builder.roofline import CARDS
-from harness.shapes import OFFICIAL, Shape
+from harness.shapes import OFFICIAL, Case, Shape
 
 SIDES = ("baseline", "sdpa", "safe", "fast")
 _WORDS = {"memory": "memory", "arithmetic": "products", "attention": "attention", "host": "launches"}
@@ -235,6 +235,30 @@ def table(device: str) -> str:
         bounds = ", ".join(told[side].bound for side in ("baseline", "safe", "fast") if side in told)
         lines.append(f"| {' | '.join([shape.key, *times, *ratios, bounds])} |")
     return "\n".join(lines)
+
+
+# What a route's name stands for; a choice may fall back to `sdpa`.
+_NAMED = {"auto": "safe", "wide": "safe", "stack": "safe", **{side: side for side in SIDES[1:]}}
+
+
+def foretold(cases: Sequence[Case], device: str) -> str:
+    """Return a sentence on what cases of the known routes should show there; empty where there are none."""
+    told = []
+    for route in dict.fromkeys(case.route for case in cases if case.route in _NAMED):
+        shapes = [case.shape for case in cases if case.route == route and case.dtype == "float32"]
+        if words := _ratios(shapes, device, _NAMED[route]):
+            fallen = "" if route == "sdpa" else f" ({_ratios(shapes, device, 'sdpa')} where it is sdpa)"
+            told.append(f"{route} {words} times as fast as the baseline{fallen}")
+    return f"estimated, not measured by us, of a {device}: {'; '.join(told)}" if told else ""
+
+
+def _ratios(shapes: Sequence[Shape], device: str, side: str) -> str:
+    found = []
+    for shape in shapes:
+        before, after = estimate(shape, device, "baseline"), estimate(shape, device, side)
+        if before and after and shape.has_baseline(MEMORY_BYTES):
+            found.append(before.ms / after.ms)
+    return f"{min(found):.1f} to {max(found):.1f}" if found else ""
 
 
 def _shown(one: Estimate | None) -> str:

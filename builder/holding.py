@@ -10,7 +10,7 @@ from builder.estimates import RATES, SIDES, estimate, rates_of
 from builder.reading import Reading
 from builder.results import Row
 from builder.stats import geomean
-from harness.shapes import Shape
+from harness.shapes import CHOOSING_ROUTES, Shape
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,17 @@ class Held:
         return max(self.ratio, 1 / self.ratio)
 
 
+# What these do is torch's, each in a way that the model knows nothing of; `sdpa` alone it knows.
+TORCHS = frozenset({"eager", "compiled", "fused", "graphed", "reduce", "amp", "chunked"})
+
+
 def side_of(row: Row) -> str:
     """Return which of SIDES a row's candidate is, or nothing: other routes the model does not know."""
-    narrow_or_wide = row.route_ran in ("stack", "wide")
+    if row.route_ran == "sdpa" or not row.route_ran:
+        return row.route_ran
     precision = (row.levers or {}).get("LEVER_PRECISION", "safe")
-    if narrow_or_wide and row.route not in ("fp16",) and precision in SIDES:
-        return row.route if row.route in ("safe", "fast") else precision
-    return row.route_ran if row.route_ran == "sdpa" else ""
+    side = row.route if row.route in CHOOSING_ROUTES - {"auto"} else precision
+    return side if side in SIDES and row.route_ran not in TORCHS else ""
 
 
 def held(shape: Shape, row: Row) -> Iterator[Held]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from builder.announcing import LEAST_S, SPARE, START_S, estimate_s, timeout_s
 from builder.backends import Limits
+from builder.estimates import foretold
 from builder.spec import RunSpec, Selection, plan
 from harness.shapes import cost_s
 
@@ -40,3 +42,20 @@ def test_a_limit_of_the_users_own_stays() -> None:
 def test_a_probe_is_short() -> None:
     """A run without cases takes a session's start alone."""
     assert estimate_s(RunSpec("probe", ())) == START_S
+
+
+def test_the_contests_suite_fits_a_session_of_two_t4() -> None:
+    """Both of our choices over all shapes take less than a sixth of the longest session, and so its limit."""
+    both = replace(OFFICIAL, cases=plan(Selection("official", routes=("safe", "fast"))))
+    assert estimate_s(both) < KAGGLE.session_s / 6
+    assert timeout_s(both, KAGGLE) < KAGGLE.session_s
+
+
+def test_what_a_t4_should_show_is_said_as_an_estimate() -> None:
+    """One sentence for the routes that the model knows, and none of a card that it does not know."""
+    told = foretold(OFFICIAL.cases, "Tesla T4")
+    assert re.match(
+        r"estimated, not measured by us, of a Tesla T4: auto \d+\.\d to \d+\.\d times as fast", told
+    )
+    assert foretold(OFFICIAL.cases, "NVIDIA L4") == ""
+    assert foretold(plan(Selection("official", routes=("compiled",))), "Tesla T4") == ""
