@@ -101,7 +101,7 @@ def default_walk(seq_len: int, head_dim: int, split: bool, device: torch.device)
     """The cut where none was measured: what fits into registers, and large blocks for long walks."""
     hopper = is_hopper(device)
     if head_dim > 128 and split:
-        return Walk(64, 16) if hopper else Walk(32, 16)
+        return Walk(128, 16, 8) if hopper else Walk(32, 16)
     if head_dim > 128:
         return Walk(64, 64, 8)
     if split and head_dim > 64:

@@ -91,7 +91,7 @@ def test_products(
     [
         (90, Walk(128, 64, 8, 3), True, 64, 0),
         (90, Walk(128, 128, 8, 2), False, 64, 0),
-        (90, Walk(64, 16), True, 256, 384),
+        (90, Walk(128, 16, 8), True, 256, 0),
         (80, Walk(64, 32), True, 64, 0),
     ],
 )
@@ -104,7 +104,7 @@ def test_attentions(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Cuts for narrow heads spill nothing, for the widest little; all fit and use tensor cores."""
+    """No default cut spills; all fit and use tensor cores."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     built = attended(capability, walk, is_split, head_dim, tmp_path)
     assert built.broken() == ""
