@@ -84,7 +84,9 @@ def test_the_whole(cut: Cut, precision: str, causal: bool) -> None:
     assert error <= LIMITS[precision] and zeroed
 
 
-@pytest.mark.parametrize("route", ["auto", "safe", "fast", "fp16", "stack", "wide", "sdpa", "graphed"])
+@pytest.mark.parametrize(
+    "route", ["auto", "safe", "fast", "fp16", "stack", "wide", "cuda", "sdpa", "graphed"]
+)
 def test_a_route_waits_for_nothing(route: str) -> None:
     """After its first call a route never makes the host wait for the device."""
     config = TransformerConfig(4, 128, 128, 4, 128, 2, True)
