@@ -238,7 +238,13 @@ def table(device: str) -> str:
 
 
 # What a route's name stands for; a choice may fall back to `sdpa`.
-_NAMED = {"auto": "safe", "wide": "safe", "stack": "safe", **{side: side for side in SIDES[1:]}}
+_NAMED = {
+    "auto": "safe",
+    "wide": "safe",
+    "stack": "safe",
+    "cuda": "safe",
+    **{side: side for side in SIDES[1:]},
+}
 
 
 def foretold(cases: Sequence[Case], device: str) -> str:

@@ -82,13 +82,13 @@ class Found:
         if wrong := self.wrong():
             return wrong
         assert self.usage
-        if self.dots and not self.tensor:
+        if (self.dots or self.function in MULTIPLIES) and not self.tensor:
             return "multiplies matrices on scalar units"
-        allowed = SPILLED.get(self.function, 0)
-        if self.usage.stack > allowed:
-            return f"spills {self.usage.stack} bytes a thread, more than {allowed}"
-        if self.usage.hot_spills > HOT_SPILLS:
-            return f"spills by {self.usage.hot_spills} instructions in its innermost loops"
+        stack, hot = SPILLED.get(self.function, (0, 0))
+        if self.usage.stack > stack:
+            return f"spills {self.usage.stack} bytes a thread, more than {stack}"
+        if self.usage.hot_spills > hot:
+            return f"spills by {self.usage.hot_spills} instructions in its innermost loops, more than {hot}"
         return ""
 
     @property
@@ -97,10 +97,15 @@ class Found:
         return CARDS.get(self.arch, f"sm_{self.arch}")
 
 
-# What our own ops keep to: no bytes of stack a thread but of those named here, and in innermost loops no more
-# instructions that spill than a compiler leaves now and then.
-SPILLED = {"stack_kernel": 1024, "matmul_kernel": 256, "attention_kernel": 384}
-HOT_SPILLS = 4
+# What our own ops keep to: no bytes of stack a thread, and in innermost loops no instruction that spills, but
+# so many of those named: compilers leave some now and then, and heads of 256 in halves fill all registers.
+SPILLED = {
+    "stack_kernel": (1024, 4),
+    "matmul_kernel": (256, 4),
+    "attention_kernel": (384, 4),
+    "attention": (64, 28),
+}
+MULTIPLIES = frozenset({"attention"})  # of CUDA C++, where no `tl.dot` tells it
 
 
 def inspect(question: Question) -> Iterator[Found]:

@@ -76,3 +76,16 @@ def test_an_order_that_means_nothing() -> None:
     for words in ([], ["op.py", "--ours"], ["op.py", "--arch", "turing"], ["no_such.py"]):
         done = run_ferry("inspect", *words)
         assert done.returncode == 2 and "hint: " in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("nvidia") is None, reason="NVRTC is not installed here")
+def test_what_our_routes_launch_on_a_t4_keeps_to_limits() -> None:
+    """Every variant of shapes 1 and 8 fits, spills no more than it may, and attends on tensor cores."""
+    done = run_ferry("inspect", "--ours", "--shapes", "1,8", "--arch", "sm_75", "--json")
+    found = json.loads(done.stdout)["functions"]
+    for one in found:
+        print(one["function"], one["label"], one["registers"], one["stack"], one["shared"], one["tensor"])
+    assert done.returncode == 0, [one["wrong"] for one in found]
+    assert {one["function"] for one in found} == {"layernorm", "finish", "attention"}
+    assert all(("HMMA" in one["tensor"]) is (one["function"] == "attention") for one in found)
