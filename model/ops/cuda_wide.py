@@ -94,6 +94,7 @@ class CudaWide:
         attended = self._attended(q, k, v, Span(seq_len, seq_len), valid)
         del qkv, q, k, v
         self._rows.to_residual(attended.matrix, *layer.out, source, stream)
+        del attended
         self._feed(layer, stream)
 
     def _in_parts(
