@@ -239,7 +239,7 @@ def table(device: str) -> str:
 
 # What a route's name stands for; a choice may fall back to `sdpa`.
 _NAMED = {
-    "auto": "safe",
+    "auto": "sdpa",
     "wide": "safe",
     "stack": "safe",
     "cuda": "safe",

@@ -26,7 +26,7 @@ NARROW = 128  # up to this width a block of rows stays on one processor through 
 LAST = "sdpa"  # runs wherever torch does
 
 CHOICES: dict[str, str] = {
-    "auto": "what the model does unasked: the choice `safe`",
+    "auto": "what the model does unasked: `safe` where its route was measured on such a card, else `sdpa`",
     "safe": "the fastest whose error is of float32's class",
     "fast": "the fastest with tensor-core products of one part where half of the gate is never used",
     "fp16": "the fastest with float16 operands in every product, as many entries of the contest have",
@@ -108,10 +108,12 @@ def load(name: str) -> Route:
 
 def options(choice: str, problem: Problem) -> Iterator[Option]:
     """What a choice may take for a problem, the best first; the last, `sdpa`, serves every input."""
-    choice = SAFE if choice == AUTO else choice
+    unasked, choice = choice == AUTO, SAFE if choice == AUTO else choice
     ruled = (*rule(choice, problem), LAST)
     # An entry decides among what was measured; it says nothing against a route that was not.
     entries = [entry for entry in table() if entry.choice == choice and ruled[0] in entry.measured]
+    if unasked and all(entry.problem.capability != problem.capability for entry in entries):
+        ruled = (LAST,)  # what no run has measured on such a card is not taken unasked
     entry = nearest(entries, problem)
     if entry is not None:
         yield Option(entry.route, f"measured in {entry.run}", entry.levers)

@@ -86,10 +86,14 @@ def test_an_entry_says_nothing_against_what_was_not_measured(table: list[Entry])
     assert first("safe", H200) == "stack"
 
 
-def test_auto_is_safe(table: list[Entry]) -> None:
-    """What the model does unasked is what `safe` does."""
+def test_auto_is_safe_once_that_is_measured(table: list[Entry]) -> None:
+    """Unasked the model does what `safe` does on a card whose capability a run has measured, else sdpa."""
+    assert [first(choice, H200) for choice in ("auto", "safe")] == ["sdpa", "stack"]
     table.append(Entry("safe", H200, "wide", {}, "run", ALL))
     assert first("auto", H200) == first("safe", H200) == "wide"
+    far = replace(H200, seq_len=4096)
+    assert first("auto", far) == first("safe", far) == "stack"
+    assert first("auto", T4) == "sdpa"
 
 
 def test_rules_by_device(table: list[Entry]) -> None:
