@@ -110,6 +110,29 @@ def _unlike(ours: str, theirs: str) -> str:
     return ", ".join(f"{has} is stale, the run gives {gives}" for has, gives in unlike)
 
 
+def rows_on(text: str, line: int) -> list[Row]:
+    """Return the rows that a line of a run's table tells of: one, or all that its geomean counts.
+
+    None on a line that tells of no row. UsageError where the line is not what the run gives.
+    """
+    for block in blocks(text):
+        found = _BEGIN.match(block.text) if block.kind == "generated" else None
+        has = block.text.split("\n")
+        if found and block.number < line < block.number + len(has):
+            return _told_by(found[1], has[line - block.number], line)
+    return []
+
+
+def _told_by(word: str, line: str, number: int) -> list[Row]:
+    run = figures.read(word)
+    if line not in [*table(word).split("\n"), "<!-- end -->"]:
+        raise UsageError(f"line {number} is not what run {run.name} gives", "ferry docs writes it anew")
+    kept = [row for row in run.rows if not run.retracted.why(row.case_id)]
+    if line == _total(kept, len(run.rows)):
+        return [row for row in kept if row.speedup]
+    return [row for row in run.rows if line == _row(row, "" if row in kept else "retracted")]
+
+
 def regenerated(text: str) -> tuple[str, list[Miss]]:
     """Return a document with its tables as the runs have them, and those whose run there is not."""
     problems = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -67,6 +68,19 @@ def test_docs_writes_the_table(document: str, tmp_path: Path) -> None:
     assert run_ferry("audit", str(path)).returncode == 3
     assert run_ferry("docs", str(path)).returncode == 0
     assert path.read_text(encoding="utf-8") == document
+
+
+def test_show_leads_from_a_line_of_a_table_to_raw_samples(document: str, tmp_path: Path) -> None:
+    """A row to its own, the geomean to its rows; a line that is stale leads nowhere."""
+    path = tmp_path / "a.md"
+    path.write_text(document.replace("2.454×", "2.464×"), encoding="utf-8")
+    shown = run_ferry("show", f"{path}:6")
+    assert "s01-sdpa-float32-official-cf1cbb of run" in shown.stderr, shown.stderr
+    assert "log.raw:19  baseline round 0" in shown.stderr, shown.stderr
+    (total,) = json.loads(run_ferry("show", f"{path}:22", "--json").stdout)["figures"]
+    assert (total["marker"], len(total["rows"])) == (f"run {RUN}", 13)
+    stale = run_ferry("show", f"{path}:7")
+    assert (stale.returncode, f"is not what run {RUN} gives" in stale.stderr) == (2, True), stale.stderr
 
 
 def test_simulated_rows_are_never_shown_as_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
