@@ -9,7 +9,7 @@ pytest := $(PY) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorde
 unexport PYTHONDONTWRITEBYTECODE # hundreds of processes would each compile what they import
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check audit bench docs clean
+.PHONY: help run test test-all test-cluster check audit bench docs clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -21,11 +21,15 @@ run: ## set up, run the suite `smoke` on this machine, print the table
 
 test: ## set up, run the quick tests
 	@$(set_up) torch notebook report dev
-	@$(pytest) -m "not slow"
+	@$(pytest) -m "not slow and not cluster"
 
 test-all: ## the tests that `test` leaves out: services, packaging, long kills
 	@$(set_up) torch notebook report dev
 	@$(pytest) -m slow
+
+test-cluster: ## the tests of jobs on a real Slurm, which take their time
+	@$(set_up) torch notebook report dev
+	@$(PY) -m pytest -m cluster
 
 check: ## format, lint, types
 	@$(set_up) torch notebook report dev

@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: number for number, name in enumerate(ROOMS)}
     items.sort(key=lambda item: rank.get(room(item), 0))
     for item in items:
-        if room(item) not in QUICK_ROOMS:
+        if room(item) not in QUICK_ROOMS and not item.get_closest_marker("cluster"):
             item.add_marker("slow")
 
 

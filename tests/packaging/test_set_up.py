@@ -100,7 +100,18 @@ def test_make_lists_its_goals(checkout: Path) -> None:
     """`make` with no goal lists every goal that is meant for people, also in a folder with spaces."""
     listed = subprocess.run(["make"], cwd=checkout, capture_output=True, text=True, check=True).stdout
     goals = [line.split()[1] for line in listed.splitlines()]
-    assert goals == ["help", "run", "test", "test-all", "check", "audit", "bench", "docs", "clean"]
+    assert goals == [
+        "help",
+        "run",
+        "test",
+        "test-all",
+        "test-cluster",
+        "check",
+        "audit",
+        "bench",
+        "docs",
+        "clean",
+    ]
 
 
 def test_make_run_works_twice_from_a_path_with_spaces(checkout: Path, tmp_path: Path) -> None:

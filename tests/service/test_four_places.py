@@ -19,6 +19,8 @@ from tests.service.slurm.daemons import running
 from tests.service.sshd.server import sshd
 from tests.service.test_dealt_runs import HOST, SWEEP, figures
 
+pytestmark = pytest.mark.cluster
+
 PLACES = ("local", "slurm:short", "ssh:box1", "kaggle")
 DEALT = ("--backend", ",".join(PLACES), "--accelerator", "cpu", "--no-rehearsal")
 PROFILES = """

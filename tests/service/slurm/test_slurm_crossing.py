@@ -16,6 +16,8 @@ from tests.service.slurm.conftest import until
 from tests.service.slurm.crossing import ON_CPU, PROFILE, SHORT, rows
 from tests.service.slurm.daemons import Cluster
 
+pytestmark = pytest.mark.cluster
+
 
 class Project:
     """A folder of the cluster's user with a profile, and `ferry` in it."""

@@ -11,6 +11,8 @@ from builder.backends import State, Status, Submission
 from builder.errors import DeniedError, InfrastructureError, RefusedHereError, RefusedThereError
 from tests.service.slurm.conftest import Jobs, until
 
+pytestmark = pytest.mark.cluster
+
 SLEEPER = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 POLITE = """
 import signal, sys, time

@@ -14,6 +14,8 @@ from tests.service.slurm.crossing import ON_CPU, PROFILE, SHORT, rows
 from tests.service.slurm.daemons import running
 from tests.service.sshd.server import Sshd, sshd
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture
 def login_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:

@@ -16,6 +16,8 @@ from builder.spec import RunSpec
 from tests.service.slurm.conftest import Jobs, until
 from tests.unit.clocks import Hourglass
 
+pytestmark = pytest.mark.cluster
+
 PARTS = (1, 2, 3)
 
 
