@@ -66,6 +66,17 @@ def all_rows(mark: Mark) -> tuple[Row, ...]:
     return tuple(row for source in mark.sources for row in rows_of(source))
 
 
+def counted_rows(mark: Mark) -> tuple[Row, ...]:
+    """Return the rows that have a part in a marker's numbers: those whose cell is not empty."""
+    return tuple(
+        row
+        for operand in mark.operands
+        if operand.source
+        for row in rows_of(operand.source)
+        if cell(getattr(row, operand.term.column))
+    )
+
+
 def values_of(mark: Mark) -> tuple[float, ...]:
     """Return a marker's one or two numbers, from cells as `results.csv` has them. UsageError as `rows_of`."""
     return tuple(map(_sum, mark.ends))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from builder import runs
 from builder.errors import FerryError, UsageError
-from builder.figures import all_rows, known, values_of
+from builder.figures import counted_rows, known, values_of
 from builder.markdown import Block, blocks
 from builder.marks import UNITS, Mark, parse, refuse_other_unit
 from builder.mentions import Miss
@@ -140,7 +140,7 @@ def _of_quote(quote: Quote, text: str) -> Iterator[str]:
         right = written(quote, mark)
         if right != quote.numbers:
             yield f"it is stale: {mark.text} gives {told(right, quote.unit)}; `ferry docs` writes it"
-        yield from named_otherwise(quote.scopes, all_rows(mark))
+        yield from named_otherwise(quote.scopes, counted_rows(mark))
     except FerryError as problem:
         yield problem.message
 

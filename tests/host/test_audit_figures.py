@@ -64,6 +64,10 @@ GOLDEN = {
         "It is 2.249× as fast.",
         f"2.249×: it has no marker; this fits: <!-- = {RUN} geomean(speedup) -->",
     ),
+    "a total of float32 told as fp16, beside a row in float16 that has no time": (
+        f"In fp16 it is 2.25×<!-- = {RUN} geomean(speedup) -->.",
+        "2.25×: the text says float16; its dtype is float32",
+    ),
     "a run in float32 told as fp16": (
         f"In fp16 it takes 5.91 ms<!-- = {RUN}/s13 median_ms -->.",
         "5.91 ms: the text says float16; its dtype is float32",
