@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -27,6 +28,9 @@ settings.register_profile(
     "busy machine", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("busy machine")
+
+# Begun in a shell's background the tests would ignore Ctrl-C, and so would all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
