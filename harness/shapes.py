@@ -241,6 +241,9 @@ SUITES = {
                     ("wide", {"LEVER_PRECISION": "fp16", "LEVER_PRODUCTS": "cublas"}),
                     ("wide", {"LEVER_PRECISION": "fp16", "LEVER_ATTENTION": "torch"}),
                     ("wide", {"LEVER_GRAPH": "on"}),
+                    ("cuda", {}),
+                    ("cuda", {"LEVER_PRECISION": "fp16"}),
+                    ("cuda", {"LEVER_TOKENS": "128"}),
                 )
                 for key in _ABLATED
                 if (route, key) != ("stack", "s08")
