@@ -19,7 +19,7 @@ def committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stale(text: str) -> list[str]:
-    """What is stale in a text, by a process of its own: what others have imported here would be listed too."""
+    """What is stale in a text, by a process of its own: what was imported here would be listed too."""
     code = "import json, sys; from tests import readme; print(json.dumps(readme.stale(sys.stdin.read())))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=readme.ROOT, input=text, capture_output=True, text=True, check=True)
